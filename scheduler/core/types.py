@@ -1,0 +1,511 @@
+"""The records that the parts of Gangway hand each other.
+
+Everything that lies in etcd, that an agent reports or is told, and that ``plan()`` reads or answers is one of these
+records. They are plain data: no behaviour beyond what is derived from their own fields, no clock, no I/O.
+
+Units: every ``*_ms`` is an integer number of milliseconds; points in time count from the Unix epoch (from 0 in a
+scenario without a ``start``). Memory and scratch are GB. Shares are exact ``Fraction``s.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from fractions import Fraction
+from typing import Any
+
+ANY_GPU_TYPE = "any"
+
+
+class Phase(StrEnum):
+    """Where a job stands. The table of moves between phases is ``scheduler.core.lifecycle``."""
+
+    PENDING = "PENDING"
+    STARTING = "STARTING"
+    RUNNING = "RUNNING"
+    STOPPING = "STOPPING"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+
+
+TERMINAL = frozenset({Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED})
+HOLDING = frozenset({Phase.STARTING, Phase.RUNNING, Phase.STOPPING})
+"""The phases in which a job's attempt holds GPUs and is charged for them."""
+
+
+class Hint(StrEnum):
+    """How tightly a gang wants to sit: ``require_*`` waits for the domain, ``prefer_*`` takes the tightest free now."""
+
+    ANY = "any"
+    PREFER_SAME_HOST = "prefer_same_host"
+    PREFER_SAME_RACK = "prefer_same_rack"
+    REQUIRE_SAME_HOST = "require_same_host"
+    REQUIRE_SAME_RACK = "require_same_rack"
+
+
+class OnLoss(StrEnum):
+    """What becomes of a job whose attempt was taken from it."""
+
+    RESUME = "resume_from_checkpoint"
+    RESTART = "restart"
+    FAIL = "fail"
+
+
+class StopCause(StrEnum):
+    """Why an attempt was stopped. The planned ones get the handshake and the grace."""
+
+    PREEMPT = "preempt"
+    RECLAIM = "reclaim"
+    SPOT = "spot"
+    DRAIN = "drain"
+    REPAIR = "repair"
+    CANCEL = "cancel"
+    TIME_LIMIT = "time_limit"
+    NODE_FAILURE = "node_failure"
+    RANK_FAILURE = "rank_failure"
+    START_TIMEOUT = "start_timeout"
+
+
+class Reason(StrEnum):
+    """Why a job waits, or why it was refused. A closed list: pages, tests and scenarios compare these codes."""
+
+    NEVER_FITS = "NEVER_FITS"
+    QUOTA_CEILING = "QUOTA_CEILING"
+    NOT_ENOUGH_FREE_GPUS = "NOT_ENOUGH_FREE_GPUS"
+    FRAGMENTED = "FRAGMENTED"
+    TOPOLOGY = "TOPOLOGY"
+    NOT_ENOUGH_CPU_OR_MEMORY = "NOT_ENOUGH_CPU_OR_MEMORY"
+    HELD_FOR_LARGER_JOB = "HELD_FOR_LARGER_JOB"
+    BEHIND_IN_QUEUE = "BEHIND_IN_QUEUE"
+    WAITING_FOR_PREEMPTION = "WAITING_FOR_PREEMPTION"
+    DEPENDENCY = "DEPENDENCY"
+    BACKOFF = "BACKOFF"
+    MAINTENANCE = "MAINTENANCE"
+    RESERVED = "RESERVED"
+    SPOT_NOT_ALLOWED = "SPOT_NOT_ALLOWED"
+    HELD_BY_USER = "HELD_BY_USER"
+    SCHEDULER_DEGRADED = "SCHEDULER_DEGRADED"
+
+
+class RankState(StrEnum):
+    """What an agent observes of one rank."""
+
+    PREPARING = "PREPARING"
+    READY = "READY"
+    RUNNING = "RUNNING"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    STOPPED = "STOPPED"
+
+
+ENDED_RANK = frozenset({RankState.SUCCEEDED, RankState.FAILED, RankState.STOPPED})
+
+
+class Action(StrEnum):
+    """What an agent is told to do with the ranks of one attempt on its node."""
+
+    PREPARE = "prepare"
+    RUN = "run"
+    CHECKPOINT = "checkpoint"
+    STOP = "stop"
+
+
+class Health(StrEnum):
+    """What the leader holds of a node. What a person sees is ``HostState``."""
+
+    READY = "READY"
+    SUSPECT = "SUSPECT"
+    DOWN = "DOWN"
+    QUARANTINED = "QUARANTINED"
+
+
+class HostState(StrEnum):
+    """What a person sees of a node: the first of these that applies."""
+
+    DOWN = "DOWN"
+    SUSPECT = "SUSPECT"
+    QUARANTINED = "QUARANTINED"
+    DRAINING = "DRAINING"
+    CORDONED = "CORDONED"
+    READY = "READY"
+
+
+# --- wishes: written by the web alone, under intent/ ------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointSpec:
+    """How a job saves its work: every ``every_ms`` of running, each save taking ``takes_ms``."""
+
+    every_ms: int
+    takes_ms: int
+    path: str = ""
+    retain_last_n: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What a rank executes. The core carries it to the agents and never looks inside."""
+
+    image: str = ""
+    command: tuple[str, ...] = ()
+    env: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """A job as it was accepted. ``scratch_gb`` is wanted on each host of the gang, CPU and memory for each rank.
+
+    ``team`` is the name of a leaf of the quota tree. ``checkpoint`` is None for a job that cannot save its work.
+    ``after`` names the jobs that must have succeeded first. ``spot_ok`` None means: wherever its checkpoint fits
+    the notice.
+    """
+
+    id: str
+    team: str
+    gpus: int
+    gpu_type: str
+    priority: int
+    max_runtime_ms: int
+    submitted_ms: int
+    hint: Hint = Hint.PREFER_SAME_RACK
+    cpu_per_rank: int = 0
+    memory_per_rank_gb: int = 0
+    scratch_gb: int = 0
+    checkpoint: CheckpointSpec | None = None
+    on_preemption: OnLoss = OnLoss.RESUME
+    on_node_failure: OnLoss = OnLoss.RESUME
+    max_restarts: int = 20
+    spot_ok: bool | None = None
+    after: tuple[str, ...] = ()
+    name: str = ""
+    owner: str = ""
+    launch: Launch = field(default_factory=Launch)
+
+
+@dataclass(frozen=True, slots=True)
+class JobIntent:
+    """``intent/jobs/<job>``: what its people want of a job now. ``version`` rises with each change of the wish."""
+
+    spec: JobSpec
+    version: int = 1
+    cancel: bool = False
+    hold: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A span of time: ``start_ms`` inclusive, ``end_ms`` exclusive."""
+
+    start_ms: int
+    end_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeIntent:
+    """``intent/nodes/<node>``: inventory as registered and what on-call wants of the node.
+
+    ``cordon`` and ``drain`` hold the reason given, None where not asked for; a drain cordons too. ``spot`` is the
+    provider (``aws``, ``gcp``, ``azure``) or None for a host on demand.
+    """
+
+    name: str
+    az: str
+    rack: str
+    gpu_type: str
+    gpus: int = 8
+    cpus: int = 128
+    memory_gb: int = 2048
+    scratch_gb: int = 8000
+    spot: str | None = None
+    nvlink: bool = True
+    address: str = ""
+    version: int = 1
+    cordon: str | None = None
+    drain: str | None = None
+    maintenance: tuple[Window, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaNode:
+    """One node of the quota tree. ``parent`` is None for a child of the root; a node without children is a team.
+
+    ``floor`` and ``ceiling`` are GPUs by type; a type that ``ceiling`` does not name has none. ``class_caps`` bounds
+    the GPUs that the jobs of a priority class hold here (``{0: 64}``).
+    """
+
+    name: str
+    parent: str | None = None
+    share: Fraction = Fraction(1)
+    floor: dict[str, int] = field(default_factory=dict)
+    ceiling: dict[str, int] = field(default_factory=dict)
+    min_runtime_ms: int = 0
+    p0: bool = True
+    reclaim: str = "share"
+    class_caps: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaTree:
+    """``intent/quota``: the whole tree, parents before their children. ``open``: a team not named exists, share 1."""
+
+    nodes: tuple[QuotaNode, ...] = ()
+    version: int = 1
+    open: bool = False
+
+
+# --- reports: written by the web on behalf of an agent ----------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RankReport:
+    """One rank as its agent sees it. ``exit_code`` once it has ended by itself."""
+
+    rank: int
+    state: RankState
+    exit_code: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GangReport:
+    """The ranks of one attempt on one node.
+
+    ``saved_work_ms`` is the useful work, over all attempts, that the newest complete checkpoint holds, and
+    ``saved_at_ms`` when it was complete. ``acknowledged`` turns true when the checkpoint asked for by a stop is done.
+    """
+
+    job: str
+    attempt: int
+    ranks: tuple[RankReport, ...]
+    saved_work_ms: int = 0
+    saved_at_ms: int = 0
+    acknowledged: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReport:
+    """``report/<node>``: what the agent last reported; put only when it changed.
+
+    ``gone_at_ms`` is when the host will be taken away, from a spot notice; None without one.
+    """
+
+    boot_id: str
+    gangs: tuple[GangReport, ...] = ()
+    faulty_gpus: tuple[int, ...] = ()
+    gone_at_ms: int | None = None
+
+
+# --- decisions: written by the leader alone ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """The part of an allocation that lies on one node: GPU indices, ascending."""
+
+    node: str
+    gpus: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """A stop under way, or the last one. ``deadline_ms`` is the end of the grace, None where there is none.
+
+    ``saved`` turns true when every node acknowledged the checkpoint: from then on the ranks are told to end.
+    """
+
+    cause: StopCause
+    asked_ms: int
+    deadline_ms: int | None = None
+    for_job: str | None = None
+    saved: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class JobDecision:
+    """``decision/jobs/<job>``: what the leader has decided about a job, the whole gang in one key.
+
+    ``attempt`` is 0 before the first bind. ``allocation`` is in the order of ranks: rank 0 is the first GPU of the
+    first slice. ``fence`` is the fencing token under which the attempt was bound. ``saved_work_ms`` is the useful
+    work that the newest good checkpoint holds; ``banked_ms`` what the current attempt started from.
+    ``restarts`` counts attempts after the first, ``failures`` those that ended by the user's own fault (they use up
+    ``max_restarts``), ``stopped_ms`` the moments of the planned stops of the last day, for the bound on them.
+    """
+
+    phase: Phase = Phase.PENDING
+    attempt: int = 0
+    fence: int = 0
+    allocation: tuple[Slice, ...] = ()
+    gpu_type: str = ""
+    bound_ms: int | None = None
+    started_ms: int | None = None
+    first_started_ms: int | None = None
+    ended_ms: int | None = None
+    deadline_ms: int | None = None
+    not_before_ms: int = 0
+    banked_ms: int = 0
+    saved_work_ms: int = 0
+    saved_at_ms: int = 0
+    restarts: int = 0
+    failures: int = 0
+    stops: int = 0
+    stopped_ms: tuple[int, ...] = ()
+    lost_ms: int = 0
+    stop: Stop | None = None
+    reason: Reason | None = None
+    avoid: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDecision:
+    """``decision/nodes/<node>``. ``failures`` are (when, job) of attempts that failed there within the last day."""
+
+    health: Health = Health.READY
+    since_ms: int = 0
+    why: str = ""
+    boot_id: str = ""
+    failures: tuple[tuple[int, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Nodes held from ``start_ms`` on: for a blocked gang (``job``), or ahead of time for a team until ``end_ms``."""
+
+    nodes: tuple[str, ...]
+    start_ms: int
+    job: str | None = None
+    team: str | None = None
+    name: str = ""
+    gpus: int = 0
+    gpu_type: str = ""
+    end_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reservations:
+    """``decision/reservations``: every hold that is in force or planned."""
+
+    held: tuple[Reservation, ...] = ()
+
+
+# --- what plan() answers ----------------------------------------------------------------------------------------
+
+
+class EventKind(StrEnum):
+    """What the journal tells the recorder, and the decision log its reader."""
+
+    BIND = "bind"
+    START = "start"
+    STOP = "stop"
+    CHECKPOINT = "checkpoint"
+    EXIT = "exit"
+    RELEASE = "release"
+    END = "end"
+    RESERVE = "reserve"
+    UNRESERVE = "unreserve"
+    REASON = "reason"
+    HOST = "host"
+    GPU = "gpu"
+    LEADER = "leader"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that happened, as history will tell it. ``detail`` holds JSON values only."""
+
+    kind: EventKind
+    at_ms: int
+    job: str | None = None
+    node: str | None = None
+    attempt: int = 0
+    detail: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class JobChange:
+    """One job's next decision. ``nodes`` are those whose intent the decision relies on (a bind: all of its nodes)."""
+
+    job: str
+    decision: JobDecision
+    events: tuple[Event, ...] = ()
+    nodes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeChange:
+    node: str
+    decision: NodeDecision
+    events: tuple[Event, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReservationsChange:
+    reservations: Reservations
+    events: tuple[Event, ...] = ()
+
+
+Change = JobChange | NodeChange | ReservationsChange
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What ``plan()`` decided, in the order in which it must be committed.
+
+    ``wake_ms`` is the earliest time at which a plan of the same snapshot could decide more (a deadline); None if only
+    a change of the snapshot can.
+    """
+
+    changes: tuple[Change, ...] = ()
+    wake_ms: int | None = None
+
+
+# --- what an agent is told --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What should be of one attempt on one node. An attempt that an agent runs and is not assigned must go at once.
+
+    ``ranks`` and ``gpus`` run in parallel. ``deadline_ms`` belongs to the action: by when to be READY, or the end of
+    the grace. ``saved_work_ms`` is what a resume starts from.
+    """
+
+    job: str
+    attempt: int
+    fence: int
+    action: Action
+    ranks: tuple[int, ...]
+    gpus: tuple[int, ...]
+    world_size: int
+    node_rank: int
+    nodes: tuple[str, ...]
+    deadline_ms: int | None
+    saved_work_ms: int
+    spec: JobSpec
+
+
+# --- how the planner is tuned -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The settings of the decision code; the defaults are those that scenario files assume."""
+
+    grace_ms: int = 120_000
+    start_timeout_ms: int = 600_000
+    heartbeat_timeout_ms: int = 30_000
+    kill_timeout_ms: int = 60_000
+    min_runtime_ms: int = 0
+    backfill: bool = True
+    repair: bool = False
+    repair_every_ms: int = 300_000
+    length_weight: Fraction = Fraction(0)
+    reservation_after_ms: int = 0
+    quarantine_after: int = 3
+    half_life_ms: int = 86_400_000
+    reason_every_ms: int = 0
+    """A waiting job's reason is looked at again at most this often; 0: in every plan."""
+    preemption: bool = True
+    shares: bool = True
+    order: str = "gangway"
+    """``gangway``, or for comparison ``fifo`` (by age, nothing passes) and ``easy`` (by age, one reservation)."""

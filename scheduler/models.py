@@ -1,0 +1,86 @@
+"""Jobs and their history in PostgreSQL, and the outbox by which intent reaches etcd."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+
+from quotas.models import QuotaNode
+from scheduler.core.types import Hint, Phase
+
+
+class Job(models.Model):
+    """A job that was accepted. ``spec`` is the body as submitted.
+
+    ``state`` and what follows it are copied up from the journal by the recorder and are never ahead of etcd;
+    ``revision`` is that of the newest journal entry copied, so that an older one changes nothing.
+    """
+
+    id = models.CharField(max_length=32, primary_key=True)
+    name = models.CharField(max_length=128)
+    team = models.ForeignKey(QuotaNode, on_delete=models.PROTECT, related_name="jobs")
+    owner = models.CharField(max_length=254)
+    submitted_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="jobs")
+    priority = models.PositiveSmallIntegerField()
+    gpus = models.PositiveIntegerField()
+    gpu_type = models.CharField(max_length=32)
+    hint = models.CharField(max_length=32, choices=[(hint.value, hint.value) for hint in Hint])
+    max_runtime_ms = models.BigIntegerField()
+    spec = models.JSONField()
+    submitted_at = models.DateTimeField()
+    idempotency_key = models.CharField(max_length=255, null=True, blank=True)
+    body_hash = models.CharField(max_length=64)
+
+    intent_version = models.PositiveIntegerField(default=1)
+    cancel = models.BooleanField(default=False)
+    hold = models.BooleanField(default=False)
+
+    state = models.CharField(max_length=16, choices=[(p.value, p.value) for p in Phase], default=Phase.PENDING.value)
+    reason = models.CharField(max_length=32, blank=True)
+    attempt = models.PositiveIntegerField(default=0)
+    allocation = models.JSONField(default=list, blank=True)
+    stop_cause = models.CharField(max_length=32, blank=True)
+    started_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+    revision = models.BigIntegerField(default=0)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["team", "idempotency_key"], name="one_job_an_idempotency_key"),
+        ]
+        indexes = [
+            models.Index(fields=["-submitted_at", "-id"], name="job_newest"),
+            models.Index(fields=["state", "-submitted_at"], name="job_by_state"),
+            models.Index(fields=["team", "-submitted_at"], name="job_by_team"),
+            models.Index(fields=["submitted_by", "-submitted_at"], name="job_by_person"),
+        ]
+
+
+class JobEvent(models.Model):
+    """One event of the journal, kept for good. ``entry`` and ``position`` name it: a second copy is not inserted."""
+
+    entry = models.CharField(max_length=64)
+    position = models.PositiveIntegerField()
+    revision = models.BigIntegerField()
+    kind = models.CharField(max_length=16)
+    at = models.DateTimeField()
+    job = models.ForeignKey(Job, null=True, on_delete=models.CASCADE, related_name="events")
+    node = models.CharField(max_length=128, blank=True)
+    attempt = models.PositiveIntegerField(default=0)
+    detail = models.JSONField(default=dict)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["entry", "position"], name="one_row_an_event")]
+        indexes = [
+            models.Index(fields=["job", "revision", "position"], name="event_by_job"),
+            models.Index(fields=["node", "-at"], name="event_by_node"),
+        ]
+
+
+class Outbox(models.Model):
+    """An intent that must reach etcd, written in the transaction that made it true. Deleted once it is there."""
+
+    key = models.CharField(max_length=255)
+    value = models.BinaryField()
+    version = models.PositiveIntegerField()
+    created_at = models.DateTimeField(auto_now_add=True)
