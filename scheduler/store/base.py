@@ -20,6 +20,10 @@ class Compacted(Exception):
     """The watch's revision is no longer kept: load afresh and watch from there."""
 
 
+class TooLarge(Exception):
+    """The commit names more keys or holds more bytes than the store takes at once; nothing was done."""
+
+
 class LeaseGone(Exception):
     """The lease has run out or was revoked; what was bound to it is gone."""
 
@@ -66,6 +70,7 @@ class Delete:
 
 
 Operation = Put | Delete
+Transaction = tuple[Sequence[Compare], Sequence[Operation]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +79,9 @@ class Committed:
 
     ok: bool
     revision: int
+
+
+Outcome = Committed | StoreUnavailable | LeaseGone | TooLarge
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +104,7 @@ class Watch(Protocol):
     """Changes under a prefix. Survives a restart of the store by itself and misses nothing, or says ``Compacted``."""
 
     def next(self, timeout_s: float) -> Batch | None:
-        """The next batch, or None if none came within ``timeout_s`` (0: only what is there already).
+        """The next batch, or None if none came within ``timeout_s`` (0: only what is there already) or it is closed.
 
         Raises:
             Compacted: changes were lost to compaction; the watch is closed.
@@ -118,6 +126,14 @@ class Store(Protocol):
 
         Raises:
             LeaseGone: an operation names a lease that is gone; nothing was done.
+            TooLarge: the store does not take so much in one step; nothing was done.
+            ValueError: two operations name the same key; nothing was done.
+        """
+
+    def commit_many(self, commits: Sequence[Transaction]) -> list[Outcome]:
+        """``commit()`` of each, several in flight at a time and in no promised order; one answer each, in theirs.
+
+        What ``commit()`` would have raised stands in the answer's place: one failure does not hide the others.
         """
 
     def watch(self, prefix: str, from_revision: int) -> Watch:
