@@ -1,6 +1,10 @@
-"""The test suite: real stores, whose URLs tests/conftest.py puts into the environment before Django is set up."""
+"""The test suite: real stores, whose addresses are chosen here and which tests/conftest.py starts on first use."""
 
-from portal.settings.base import *  # noqa: F403
+from tests import stores
+
+stores.choose()
+
+from portal.settings.base import *  # noqa: E402, F403
 
 SECRET_KEY = "for-tests"
 ALLOWED_HOSTS = ["*"]
