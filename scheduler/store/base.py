@@ -108,6 +108,8 @@ class Watch(Protocol):
 
         Raises:
             Compacted: changes were lost to compaction; the watch is closed.
+            StoreUnavailable: nothing came, and the store cannot be reached now. The watch stays open and goes on by
+                itself where it was; ``None`` therefore means that the store is there and silent.
         """
 
     def close(self) -> None: ...

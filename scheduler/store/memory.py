@@ -69,7 +69,7 @@ class MemoryStore:
     # --- playing an outage
 
     def fail(self) -> None:
-        """From now on every call raises ``StoreUnavailable`` and watches stay silent."""
+        """From now on every call raises ``StoreUnavailable``, a watch's ``next`` too."""
         with self._news:
             self._down = True
 
@@ -244,8 +244,6 @@ class MemoryStore:
 
     def _since(self, prefix: str, revision: int) -> Batch | None:
         """The changes under ``prefix`` from ``revision`` to now; None if there are none."""
-        if self._down:
-            return None
         self._begin()
         if revision < self._log_starts and revision <= self._revision and self._log_starts > 2:
             raise Compacted(f"revision {revision} is compacted, {self._log_starts} is the oldest kept")
@@ -255,7 +253,7 @@ class MemoryStore:
 
     def _wait(self, timeout_s: float) -> None:
         """Until something is committed, a lease may have run out, or the time is over."""
-        if self._endings and not self._down:
+        if self._endings:
             timeout_s = min(timeout_s, max(0.001, (self._endings[0][0] - self._now_ms()) / 1000))
         self._news.wait(timeout_s)
 
@@ -270,15 +268,14 @@ class MemoryWatch:
         self._closed = False
 
     def next(self, timeout_s: float) -> Batch | None:
-        store = self._store
         until = monotonic() + timeout_s
-        with store._news:
+        with self._store._news:
             while not self._closed:
                 batch = self._poll()
                 left = until - monotonic()
                 if batch is not None or left <= 0:
                     return batch
-                store._wait(left)
+                self._store._wait(left)
         return None
 
     def _poll(self) -> Batch | None:
@@ -287,8 +284,7 @@ class MemoryWatch:
         except Compacted:
             self._closed = True
             raise
-        if not self._store._down:
-            self._next_revision = max(self._next_revision, self._store._revision + 1)
+        self._next_revision = max(self._next_revision, self._store._revision + 1)
         return batch
 
     def close(self) -> None:
