@@ -12,7 +12,7 @@ class QuotaNode(models.Model):
     parent = models.ForeignKey("self", null=True, blank=True, on_delete=models.PROTECT, related_name="children")
     share = models.DecimalField(max_digits=12, decimal_places=6, default=1, help_text="Weight among its siblings.")
     floor = models.JSONField(default=dict, blank=True, help_text='Guaranteed GPUs by type: {"H100": 16}')
-    ceiling = models.JSONField(default=dict, blank=True, help_text='Most GPUs by type; absent: no bound.')
+    ceiling = models.JSONField(default=dict, blank=True, help_text="Most GPUs by type; absent: no bound.")
     min_runtime_s = models.PositiveIntegerField(default=0, help_text="Reclaim stops no job that has run for less.")
     p0_allowed = models.BooleanField(default=False)
     reclaim = models.CharField(max_length=8, choices=[("share", "share"), ("floor", "floor")], default="share")
