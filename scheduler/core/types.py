@@ -287,13 +287,15 @@ class GangReport:
 class NodeReport:
     """``report/<node>``: what the agent last reported; put only when it changed.
 
-    ``gone_at_ms`` is when the host will be taken away, from a spot notice; None without one.
+    ``gone_at_ms`` is when the host will be taken away, from a spot notice; None without one. ``sequence`` numbers the
+    message of this boot that brought the report: it tells a late message from a new one, and nothing else.
     """
 
     boot_id: str
     gangs: tuple[GangReport, ...] = ()
     faulty_gpus: tuple[int, ...] = ()
     gone_at_ms: int | None = None
+    sequence: int = 0
 
 
 # --- decisions: written by the leader alone ---------------------------------------------------------------------

@@ -1,0 +1,42 @@
+"""Reads of the hosts that people run jobs on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nodes.models import Node
+from scheduler.core.types import NodeIntent
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Whom a node token belongs to: the node's name and how many GPUs it has."""
+
+    node: str
+    gpus: int
+
+
+def node_intent(node: Node) -> NodeIntent:
+    """What etcd should hold of the node: its inventory and what on-call wants of it."""
+    return NodeIntent(
+        name=node.name,
+        az=node.az,
+        rack=node.rack,
+        gpu_type=node.gpu_type,
+        gpus=node.gpus,
+        cpus=node.cpus,
+        memory_gb=node.memory_gb,
+        scratch_gb=node.scratch_gb,
+        spot=node.spot,
+        nvlink=node.nvlink,
+        address=node.address,
+        version=node.version,
+        cordon=node.cordon_reason,
+        drain=node.drain_reason,
+    )
+
+
+def identity_of(token_hash: str) -> Identity | None:
+    """The node whose agent's token has this SHA-256, or None."""
+    row = Node.objects.filter(token_hash=token_hash).values_list("name", "gpus").first()
+    return Identity(*row) if row else None
