@@ -16,7 +16,7 @@ from pathlib import Path
 
 from portal.supervisor.ports import free_port
 from portal.supervisor.process import Child, Program
-from portal.supervisor.servers import postgres, redis, s3
+from portal.supervisor.servers import etcd, postgres, redis, s3
 
 S3_KEYS = ("tests-access-key", "tests-secret-key")
 STORES = ("POSTGRES", "ETCD", "REDIS", "S3")
@@ -36,7 +36,9 @@ def choose() -> None:
             _ours[store] = free_port()
             given = os.environ[f"GANGWAY_TEST_{store}_URL"] = _address(store, _ours[store])
         os.environ[f"GANGWAY_{store}_URL"] = given
-    os.environ["GANGWAY_S3_ACCESS_KEY"], os.environ["GANGWAY_S3_SECRET_KEY"] = S3_KEYS
+    if "S3" in _ours:
+        os.environ["AWS_ACCESS_KEY_ID"], os.environ["AWS_SECRET_ACCESS_KEY"] = S3_KEYS
+        os.environ["AWS_DEFAULT_REGION"] = "us-east-1"
 
 
 def url(store: str) -> str:
@@ -67,7 +69,7 @@ def stop_all() -> None:
 def _address(store: str, port: int) -> str:
     if store == "POSTGRES":
         return postgres.url(_sockets())
-    return f"redis://127.0.0.1:{port}/0" if store == "REDIS" else f"http://127.0.0.1:{port}"
+    return {"REDIS": redis, "ETCD": etcd, "S3": s3}[store].url(port)
 
 
 def _sockets() -> Path:
@@ -92,6 +94,4 @@ def _program(store: str, port: int) -> Program:
     if store == "S3":
         argv = (sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port))
         return Program(name="s3", argv=argv, ready=lambda: s3.listens(port))
-    from portal.supervisor.servers import etcd
-
     return etcd.program(data, port)

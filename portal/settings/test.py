@@ -6,6 +6,6 @@ stores.choose()
 
 from portal.settings.base import *  # noqa: E402, F403
 
-SECRET_KEY = "for-tests"
+SECRET_KEY = "for-tests"  # noqa: S105
 ALLOWED_HOSTS = ["*"]
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]

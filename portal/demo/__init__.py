@@ -1,0 +1,1 @@
+"""The demonstration: two organisations with their teams, people who may sign in, and a workload."""
