@@ -228,6 +228,19 @@ class NodeIntent:
 
 
 @dataclass(frozen=True, slots=True)
+class ReservationIntent:
+    """``intent/reservations/<name>``: GPUs that a team shall find free from ``start_ms`` to ``end_ms``."""
+
+    name: str
+    team: str
+    gpus: int
+    gpu_type: str
+    start_ms: int
+    end_ms: int
+    version: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class QuotaNode:
     """One node of the quota tree. ``parent`` is None for a child of the root; a node without children is a team.
 
@@ -313,7 +326,8 @@ class Slice:
 class Stop:
     """A stop under way, or the last one. ``deadline_ms`` is the end of the grace, None where there is none.
 
-    ``saved`` turns true when every node acknowledged the checkpoint: from then on the ranks are told to end.
+    ``saved`` turns true when every node acknowledged the checkpoint, ``over`` when the grace has passed: from either on
+    the ranks are told to end.
     """
 
     cause: StopCause
@@ -321,6 +335,7 @@ class Stop:
     deadline_ms: int | None = None
     for_job: str | None = None
     saved: bool = False
+    over: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,6 +347,7 @@ class JobDecision:
     work that the newest good checkpoint holds; ``banked_ms`` what the current attempt started from.
     ``restarts`` counts attempts after the first, ``failures`` those that ended by the user's own fault (they use up
     ``max_restarts``), ``stopped_ms`` the moments of the planned stops of the last day, for the bound on them.
+    ``met`` names the jobs out of ``spec.after`` that are known to have succeeded: their records may be gone by now.
     """
 
     phase: Phase = Phase.PENDING
@@ -356,22 +372,30 @@ class JobDecision:
     stop: Stop | None = None
     reason: Reason | None = None
     avoid: tuple[str, ...] = ()
+    met: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class NodeDecision:
-    """``decision/nodes/<node>``. ``failures`` are (when, job) of attempts that failed there within the last day."""
+    """``decision/nodes/<node>``. ``failures`` are (when, job) of attempts that failed there within the last day.
+
+    ``faulty_gpus`` are those whose fault has been acted on and told to history.
+    """
 
     health: Health = Health.READY
     since_ms: int = 0
     why: str = ""
     boot_id: str = ""
     failures: tuple[tuple[int, str], ...] = ()
+    faulty_gpus: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """Nodes held from ``start_ms`` on: for a blocked gang (``job``), or ahead of time for a team until ``end_ms``."""
+    """Nodes held from ``start_ms`` on: for a blocked gang (``job``), or ahead of time for a team until ``end_ms``.
+
+    ``takes`` runs parallel to ``nodes``: how many GPUs of each are held.
+    """
 
     nodes: tuple[str, ...]
     start_ms: int
@@ -381,6 +405,7 @@ class Reservation:
     gpus: int = 0
     gpu_type: str = ""
     end_ms: int | None = None
+    takes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -409,6 +434,8 @@ class EventKind(StrEnum):
     HOST = "host"
     GPU = "gpu"
     LEADER = "leader"
+    GARBLED = "garbled"
+    """A journal entry that could not be read; the recorder keeps its bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -505,6 +532,13 @@ class Policy:
     reservation_after_ms: int = 0
     quarantine_after: int = 3
     half_life_ms: int = 86_400_000
+    backoff_ms: int = 30_000
+    """A job whose own failure ended an attempt waits this long, twice as long each further time, at most an hour."""
+    gang_reservations: int = 24
+    """Most blocked gangs of several hosts, and ``host_reservations`` blocked jobs of one host, with a planned start."""
+    host_reservations: int = 8
+    stops_per_day: int = 6
+    """A job that was stopped so often within a day for the sake of others is left alone for the rest of it."""
     reason_every_ms: int = 0
     """A waiting job's reason is looked at again at most this often; 0: in every plan."""
     preemption: bool = True
