@@ -1,0 +1,147 @@
+"""How figures, times and states are written on the pages: one way each, everywhere."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from django import template
+from django.http import HttpRequest
+from django.template.context import Context
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from portal.views.preferences import preference_of, zone_of
+from portal.views.words import reason_words
+
+register = template.Library()
+
+NO_VALUE = "–"
+SECTION = {"submit": "jobs", "job": "jobs", "node": "nodes"}
+"""Pages without an entry of their own in the main navigation, and the entry that they belong under."""
+
+
+@register.simple_tag(takes_context=True)
+def preference(context: Context, name: str) -> str:
+    return preference_of(context.get("request"), name)
+
+
+@register.simple_tag(takes_context=True)
+def zone(context: Context) -> str:
+    return zone_of(context.get("request")).key
+
+
+@register.simple_tag(takes_context=True)
+def navlink(context: Context, name: str, label: str) -> SafeString:
+    match = context["request"].resolver_match
+    here = match is not None and SECTION.get(match.url_name, match.url_name) == name
+    current = SafeString(' aria-current="page"') if here else ""
+    return format_html('<a href="{}"{}>{}</a>', reverse(name), current, label)
+
+
+@register.simple_tag(takes_context=True)
+def when(context: Context, at: datetime | int | None) -> SafeString | str:
+    """A point in time in the reader's zone, UTC on hover. ``at`` is aware, or milliseconds since the epoch."""
+    if at is None:
+        return NO_VALUE
+    moment = datetime.fromtimestamp(at / 1000, UTC) if isinstance(at, int) else at.astimezone(UTC)
+    return _time(moment, zone_of(_request(context)))
+
+
+def _request(context: Context) -> HttpRequest | None:
+    return context.get("request")
+
+
+def _time(moment: datetime, where: ZoneInfo) -> SafeString:
+    return format_html(
+        '<time class="figures nowrap" datetime="{}" title="{} UTC">{}</time>',
+        moment.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        moment.strftime("%Y-%m-%d %H:%M:%S"),
+        moment.astimezone(where).strftime("%d %b %H:%M:%S"),
+    )
+
+
+@register.simple_tag
+def elapsed(start: datetime | int | None, now_ms: int) -> SafeString | str:
+    """How long since ``start``, counted on by the page while it is open."""
+    if start is None:
+        return NO_VALUE
+    start_ms = start if isinstance(start, int) else int(start.timestamp() * 1000)
+    return format_html(
+        '<span class="figures nowrap" data-since="{}">{}</span>', start_ms, duration_words(max(0, now_ms - start_ms))
+    )
+
+
+@register.filter
+def duration(span: int | float | timedelta | None) -> str:
+    """Milliseconds (or a timedelta) in words: ``4 min 12 s``, ``3 h 05 min``, ``6 d 4 h``."""
+    if span is None:
+        return NO_VALUE
+    return duration_words(int(span.total_seconds() * 1000) if isinstance(span, timedelta) else int(span))
+
+
+def duration_words(span_ms: int) -> str:
+    seconds = span_ms // 1000
+    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
+    if days:
+        return f"{days} d {hours % 24} h"
+    if hours:
+        return f"{hours} h {minutes % 60:02} min"
+    if minutes:
+        return f"{minutes} min {seconds % 60:02} s"
+    return f"{seconds} s"
+
+
+@register.filter
+def grouped(number: int | None) -> str:
+    """An integer with thin spaces between its thousands."""
+    return NO_VALUE if number is None else f"{number:,}".replace(",", "\u202f")
+
+
+@register.filter
+def share(part: int, whole: int) -> str:
+    """``part`` of ``whole`` in per cent, without decimals; nothing where there is no whole."""
+    return f"{100 * part // whole}" if whole else "0"
+
+
+@register.filter
+def ranges(indices: list[int] | tuple[int, ...]) -> str:
+    """Ascending indices as people write them: ``0–3, 6``."""
+    runs: list[list[int]] = []
+    for index in indices:
+        if runs and index == runs[-1][1] + 1:
+            runs[-1][1] = index
+        else:
+            runs.append([index, index])
+    return ", ".join(str(a) if a == b else f"{a}–{b}" for a, b in runs)
+
+
+@register.inclusion_tag("parts/state.html")
+def state(value: Any, large: bool = False) -> dict[str, Any]:
+    """A job's phase or a host's state: its shape, its word, its colour."""
+    key = str(value).lower()
+    return {"key": key, "word": key.capitalize(), "large": large}
+
+
+@register.simple_tag(takes_context=True)
+def with_query(context: Context, **changes: Any) -> str:
+    """The page's query string with some parameters changed; None drops one. A filter's link never loses another's."""
+    query = context["request"].GET.copy()
+    for name, value in changes.items():
+        if value in (None, ""):
+            query.pop(name, None)
+        else:
+            query[name] = str(value)
+    return "?" + query.urlencode()
+
+
+@register.filter
+def reason_short(code: str | None) -> str:
+    return reason_words(code)
+
+
+@register.filter
+def priority_name(priority: int) -> str:
+    return f"P{priority}"

@@ -1,0 +1,151 @@
+"""A job's history as a person reads it: its attempts, and in each of them what happened. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol
+
+from scheduler.core.types import EventKind
+
+
+class Recorded(Protocol):
+    """What is read of a ``scheduler.models.JobEvent``."""
+
+    kind: str
+    at: datetime
+    attempt: int
+    node: str
+    detail: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One event in words. ``tone`` is the state whose colour marks it; empty for a neutral one."""
+
+    at: datetime
+    words: str
+    tone: str = ""
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One attempt. ``number`` 0 is the time before the first one. Times are None for what has not happened.
+
+    ``waited_since`` is when the wait that led to it began; ``freed`` when its GPUs were given back.
+    """
+
+    number: int
+    waited_since: datetime
+    bound: datetime | None = None
+    started: datetime | None = None
+    stop_asked: datetime | None = None
+    freed: datetime | None = None
+    ended: str = ""
+    gpus: int = 0
+    hosts: int = 0
+    lines: list[Line] = field(default_factory=list)
+
+    def spans(self, now: datetime) -> list[tuple[str, datetime, datetime]]:
+        """What it spent its time on: (state, from, to), in order, without gaps."""
+        marks = [
+            ("pending", self.waited_since),
+            ("starting", self.bound),
+            ("running", self.started),
+            ("stopping", self.stop_asked),
+        ]
+        known = [(name, at) for name, at in marks if at is not None]
+        ends = [at for _, at in known[1:]] + [self.freed or now]
+        return [(name, start, max(start, end)) for (name, start), end in zip(known, ends, strict=True)]
+
+
+CAUSES = {
+    "preempt": "preempted by a job of higher priority",
+    "reclaim": "stopped so that a team gets its share back",
+    "spot": "its spot host is being taken away",
+    "drain": "its host is being drained",
+    "repair": "moved so that a larger gang fits",
+    "cancel": "cancelled",
+    "time_limit": "time limit reached",
+    "node_failure": "a host was lost",
+    "rank_failure": "a rank failed",
+    "start_timeout": "not every rank was ready in time",
+}
+
+
+def attempts(submitted: datetime, events: Iterable[Recorded]) -> list[Attempt]:
+    """The attempts of a job, oldest first; the last one may be a wait that has led to none yet."""
+    found = [Attempt(0, submitted)]
+    for event in events:
+        now = found[-1]
+        if event.kind == EventKind.BIND:
+            now.number, now.bound = event.attempt, event.at
+            held = _held(event.detail)
+            now.gpus, now.hosts = sum(len(indices) for indices in held.values()), len(held)
+        elif event.kind == EventKind.START:
+            now.started = event.at
+        elif event.kind == EventKind.STOP:
+            now.stop_asked = now.stop_asked or event.at
+            now.ended = str(event.detail.get("cause", ""))
+        line = _line(event, now)
+        if line is not None:
+            now.lines.append(line)
+        if event.kind == EventKind.RELEASE:
+            now.freed = event.at
+            found.append(Attempt(0, event.at))
+        elif event.kind == EventKind.END:
+            _end(found, event)
+    return found
+
+
+def _end(found: list[Attempt], event: Recorded) -> None:
+    """The job is over: a wait that was opened by the release just before it never took place."""
+    if len(found) > 1 and found[-1].bound is None:
+        empty = found.pop()
+        found[-1].lines.extend(empty.lines)
+    last = found[-1]
+    last.freed = last.freed or event.at
+    last.ended = last.ended or str(event.detail.get("state", "")).lower()
+
+
+def _held(detail: dict[str, Any]) -> dict[str, list[int]]:
+    gpus = detail.get("gpus")
+    return gpus if isinstance(gpus, dict) else {}
+
+
+def _line(event: Recorded, attempt: Attempt) -> Line | None:
+    detail = event.detail
+    if event.kind == EventKind.BIND:
+        return Line(event.at, f"Got {_count(attempt.gpus, 'GPU')} on {_count(attempt.hosts, 'host')}", "starting")
+    if event.kind == EventKind.START:
+        return Line(event.at, "Every rank is ready: released to run", "running")
+    if event.kind == EventKind.STOP:
+        cause = CAUSES.get(str(detail.get("cause")), str(detail.get("cause")))
+        whom = f", for job {detail['for']}" if detail.get("for") else ""
+        return Line(event.at, f"Asked to stop: {cause}{whom}", "stopping")
+    if event.kind == EventKind.CHECKPOINT:
+        return Line(event.at, f"Checkpoint complete{_saved(detail)}")
+    if event.kind == EventKind.EXIT:
+        tone = "" if detail.get("code") == 0 else "failed"
+        return Line(event.at, f"Rank {detail.get('rank')} exited with code {detail.get('code')}{_on(event)}", tone)
+    if event.kind == EventKind.RELEASE:
+        cause = CAUSES.get(str(detail.get("cause")), "")
+        return Line(event.at, f"Gave its GPUs back{': ' + cause if cause else ''}")
+    if event.kind == EventKind.END:
+        state = str(detail.get("state", detail.get("phase", ""))).lower()
+        return Line(event.at, f"Ended: {state}", state)
+    return None
+
+
+def _saved(detail: dict[str, Any]) -> str:
+    work_ms = detail.get("work_ms")
+    return f", {work_ms // 60_000} min of work saved" if isinstance(work_ms, int) and work_ms >= 60_000 else ""
+
+
+def _on(event: Recorded) -> str:
+    return f" on {event.node}" if event.node else ""
+
+
+def _count(n: int, word: str) -> str:
+    return f"{n} {word}{'' if n == 1 else 's'}"

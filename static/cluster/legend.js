@@ -1,0 +1,83 @@
+// What the colours and shapes mean now, with how many GPUs each stands for. Choosing one lights it alone.
+import { STATES, initials } from "./palette.js";
+
+const MOST_TEAMS = 12;
+
+export class Legend {
+  constructor(box, scene, act) {
+    this.box = box;
+    this.scene = scene;
+    this.act = act;
+    this.entries = new Map();
+  }
+
+  show() {
+    const rows = this.scene.by === "state" ? this.states() : this.scene.by === "team" ? this.teams() : this.jobs();
+    this.reconcile(rows);
+  }
+
+  states() {
+    const { byState } = this.scene.cluster.counts();
+    return STATES.filter(({ key }) => byState.get(key) || key !== "faulty").map(({ key, word, shape }) => ({
+      key: `state ${key}`, word, count: byState.get(key) ?? 0, colour: this.scene.palette.states[key], shape,
+      chosen: this.scene.onlyState === key,
+      choose: () => this.only({ onlyState: this.scene.onlyState === key ? null : key }),
+    }));
+  }
+
+  teams() {
+    return this.scene.cluster.teams().slice(0, MOST_TEAMS).map(([team, count]) => ({
+      key: `team ${team}`, word: team, count, colour: this.scene.palette.team(team), shape: "full", mark: initials(team),
+      chosen: this.scene.team === team,
+      choose: () => this.only({ team: this.scene.team === team ? null : team }),
+    }));
+  }
+
+  jobs() {
+    const all = [...this.scene.cluster.jobs.values()].sort((a, b) => b.gpus - a.gpus || (a.id < b.id ? -1 : 1));
+    return all.slice(0, MOST_TEAMS).map((job) => ({
+      key: `job ${job.id}`, word: job.id, count: job.gpus, colour: this.scene.palette.job(job.id), shape: "full",
+      chosen: this.scene.job === job.id,
+      choose: () => this.act.light(this.scene.job === job.id ? null : job.id),
+    }));
+  }
+
+  only(what) {
+    Object.assign(this.scene, { team: null, onlyState: null }, what);
+    this.show();
+    this.act.redraw();
+  }
+
+  // Entries are kept, not made anew: a button that has the focus, or is being pressed, stays the same button.
+  reconcile(rows) {
+    const wanted = new Set(rows.map((row) => row.key));
+    for (const [key, button] of this.entries) {
+      if (!wanted.has(key)) {
+        button.remove();
+        this.entries.delete(key);
+      }
+    }
+    rows.forEach((row, index) => {
+      const button = this.entries.get(row.key) ?? this.make(row.key);
+      button.onclick = row.choose;
+      button.setAttribute("aria-pressed", String(row.chosen));
+      button.querySelector(".swatch").className = `swatch ${row.shape}`;
+      button.querySelector(".swatch").style.color = row.colour;
+      button.querySelector(".word").textContent = row.mark ? `${row.mark}  ${row.word}` : row.word;
+      button.querySelector(".count").textContent = row.count.toLocaleString("en").replaceAll(",", "\u202f");
+      if (this.box.children[index] !== button) this.box.insertBefore(button, this.box.children[index] ?? null);
+    });
+  }
+
+  make(key) {
+    const button = document.createElement("button");
+    button.type = "button";
+    for (const name of ["swatch", "word", "count"]) {
+      const part = document.createElement("span");
+      part.className = name;
+      button.append(part);
+    }
+    this.entries.set(key, button);
+    return button;
+  }
+}

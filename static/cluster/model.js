@@ -1,0 +1,112 @@
+// The cluster as the map shows it: what the server sent, indexed for drawing and for questions.
+
+export const FREE = -1, FAULTY = -2;
+
+export class Cluster {
+  // snapshot: { nodes: [[name, az, rack, gpu type, host state, [job index | -1 free | -2 faulty, one a GPU]]],
+  //             jobs: [[id, team, phase, GPUs, priority]] }
+  load(snapshot) {
+    this.jobs = new Map();
+    this.nodes = new Map();
+    this.put(snapshot);
+  }
+
+  // A delta has the same shape; it holds only the nodes that changed, and names those that are gone.
+  put({ nodes, jobs, gone = [] }) {
+    const table = jobs.map(([id, team, phase, gpus, priority]) => ({ id, team, phase, gpus, priority }));
+    for (const job of table) this.jobs.set(job.id, job);
+    for (const [name, az, rack, type, state, slots] of nodes) {
+      this.nodes.set(name, { name, az, rack, type, state, slots: slots.map((s) => (s >= 0 ? table[s].id : s)) });
+    }
+    for (const name of gone) this.nodes.delete(name);
+    this.forgetEnded();
+    return nodes.map((node) => node[0]);
+  }
+
+  forgetEnded() {
+    const held = new Set();
+    for (const node of this.nodes.values()) {
+      for (const slot of node.slots) if (typeof slot === "string") held.add(slot);
+    }
+    for (const id of this.jobs.keys()) if (!held.has(id)) this.jobs.delete(id);
+  }
+
+  jobAt(node, gpu) {
+    const slot = node.slots[gpu];
+    return typeof slot === "string" ? this.jobs.get(slot) : null;
+  }
+
+  // What one GPU is doing, in the words that the legend uses.
+  stateOf(node, gpu) {
+    const slot = node.slots[gpu];
+    if (slot === FAULTY) return "faulty";
+    if (typeof slot === "string") return this.jobs.get(slot).phase.toLowerCase();
+    if (node.state === "READY") return "free";
+    return node.state === "DOWN" || node.state === "SUSPECT" ? "down" : "closed";
+  }
+
+  counts() {
+    const byState = new Map(), byType = new Map();
+    for (const node of this.nodes.values()) {
+      const type = byType.get(node.type) ?? { total: 0, free: 0, used: 0 };
+      byType.set(node.type, type);
+      for (let gpu = 0; gpu < node.slots.length; gpu += 1) {
+        const state = this.stateOf(node, gpu);
+        byState.set(state, (byState.get(state) ?? 0) + 1);
+        type.total += 1;
+        if (state === "free") type.free += 1;
+        else if (typeof node.slots[gpu] === "string") type.used += 1;
+      }
+    }
+    return { byState, byType };
+  }
+
+  hostStates() {
+    const found = new Map();
+    for (const node of this.nodes.values()) found.set(node.state, (found.get(node.state) ?? 0) + 1);
+    return found;
+  }
+
+  teams() {
+    const found = new Map();
+    for (const node of this.nodes.values()) {
+      for (const slot of node.slots) {
+        if (typeof slot !== "string") continue;
+        const { team } = this.jobs.get(slot);
+        found.set(team, (found.get(team) ?? 0) + 1);
+      }
+    }
+    return [...found].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1));
+  }
+
+  // Where a gang sits: its hosts with their GPUs, and the racks and zones that they are in.
+  gang(id) {
+    const hosts = [], racks = new Set(), azs = new Set();
+    let gpus = 0;
+    for (const node of this.nodes.values()) {
+      const held = node.slots.filter((slot) => slot === id).length;
+      if (!held) continue;
+      hosts.push(node.name);
+      racks.add(`${node.az} ${node.rack}`);
+      azs.add(node.az);
+      gpus += held;
+    }
+    return { job: this.jobs.get(id) ?? null, hosts, racks: [...racks], azs: [...azs], gpus };
+  }
+
+  // Names that hold what was typed, for the search: hosts, racks and jobs.
+  find(text, most = 8) {
+    const wanted = text.toLowerCase(), found = [];
+    for (const node of this.nodes.values()) {
+      if (found.length >= most) return found;
+      if (node.name.toLowerCase().includes(wanted)) found.push({ kind: "host", name: node.name });
+    }
+    for (const job of this.jobs.values()) {
+      if (found.length >= most) return found;
+      if (job.id.toLowerCase().startsWith(wanted) || job.team.toLowerCase().includes(wanted)) {
+        found.push({ kind: "job", name: job.id, team: job.team, gpus: job.gpus });
+      }
+    }
+    return found;
+  }
+}
