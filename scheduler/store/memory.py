@@ -115,6 +115,7 @@ class MemoryStore:
             self._check(operations)
             if not all(map(self._holds, compares)):
                 return Committed(False, self._revision)
+            self._check_leases(operations)
             self._apply(operations)
             return Committed(True, self._revision)
 
@@ -190,14 +191,14 @@ class MemoryStore:
     def _check(self, operations: Sequence[Operation]) -> None:
         if len(operations) > 1 and len({operation.key for operation in operations}) < len(operations):
             raise ValueError("two operations of one commit name the same key")
-        size = 0
-        for operation in operations:
-            if isinstance(operation, Put):
-                size += len(operation.value)
-                if operation.lease and operation.lease not in self._leases:
-                    raise LeaseGone(f"lease {operation.lease} of {operation.key} is gone")
+        size = sum([len(operation.value) for operation in operations if isinstance(operation, Put)])
         if size > LARGEST:
             raise TooLarge(f"{size} bytes in one commit; {LARGEST} are taken")
+
+    def _check_leases(self, operations: Sequence[Operation]) -> None:
+        for operation in operations:
+            if isinstance(operation, Put) and operation.lease and operation.lease not in self._leases:
+                raise LeaseGone(f"lease {operation.lease} of {operation.key} is gone")
 
     def _holds(self, compare: Compare) -> bool:
         entry = self._entries.get(compare.key)
