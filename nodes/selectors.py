@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from django.db.models import Sum
+
 from nodes.models import Node
 from scheduler.core.types import NodeIntent
 
@@ -40,3 +42,11 @@ def identity_of(token_hash: str) -> Identity | None:
     """The node whose agent's token has this SHA-256, or None."""
     row = Node.objects.filter(token_hash=token_hash).values_list("name", "gpus").first()
     return Identity(*row) if row else None
+
+
+def largest_zones() -> dict[str, int]:
+    """GPU type → the most GPUs of it that one availability zone holds, whatever the state of its nodes. One query."""
+    largest: dict[str, int] = {}
+    for zone in Node.objects.order_by().values("gpu_type", "az").annotate(held=Sum("gpus")):
+        largest[zone["gpu_type"]] = max(zone["held"], largest.get(zone["gpu_type"], 0))
+    return largest

@@ -1,0 +1,132 @@
+"""What the REST interface answers, as records: the OpenAPI document is made from them.
+
+Points in time are in UTC, ISO 8601. GPU indices count from 0 on each node.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+
+class Accepted(msgspec.Struct, frozen=True):
+    """A job that cannot be lost any more. ``eta`` is null: start times are not predicted yet."""
+
+    id: str
+    name: str
+    team: str
+    state: str
+    queue_position: int | None
+    eta: str | None
+
+
+class JobSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """One job of a list, as history has recorded it."""
+
+    id: str
+    name: str
+    team: str
+    owner: str
+    priority: str
+    state: str
+    reason: str | None
+    gpu_count: int
+    gpu_type: str
+    topology_hint: str
+    max_runtime_hours: float
+    submitted_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    attempt: int
+    stop_cause: str | None
+    hold: bool
+    cancel_requested: bool
+
+
+class Placement(msgspec.Struct, frozen=True):
+    """The part of a gang on one node, in the order of ranks."""
+
+    node: str
+    rack: str | None
+    az: str | None
+    gpus: list[int]
+
+
+class JobDetail(JobSummary, frozen=True, kw_only=True):
+    """One job, as the live state has it while it lives: ahead of lists by as long as recording takes.
+
+    ``live`` is false for a job that has ended, or that has not reached the scheduler yet.
+    """
+
+    live: bool
+    spec: dict[str, Any]
+    allocation: list[Placement]
+    queue_position: int | None
+    eta: str | None
+    restarts: int | None
+    stops: int | None
+    deadline_at: datetime | None
+    saved_work_seconds: float | None
+    lost_work_seconds: float | None
+
+
+class JobPage(msgspec.Struct, frozen=True):
+    items: list[JobSummary]
+    next_cursor: str | None
+
+
+class JobEvent(msgspec.Struct, frozen=True):
+    """One thing that happened to a job, oldest first in lists."""
+
+    kind: str
+    at: datetime
+    attempt: int
+    node: str | None
+    detail: dict[str, Any]
+
+
+class EventPage(msgspec.Struct, frozen=True):
+    items: list[JobEvent]
+    next_cursor: str | None
+
+
+class Token(msgspec.Struct, frozen=True):
+    """A bearer token of one's own; the token itself is told once, when it is made."""
+
+    id: str
+    created_at: datetime
+    expires_at: datetime | None
+
+
+class NewToken(msgspec.Struct, frozen=True):
+    id: str
+    token: str
+    created_at: datetime
+    expires_at: datetime | None
+
+
+class TokenList(msgspec.Struct, frozen=True):
+    items: list[Token]
+
+
+class QuotaRow(msgspec.Struct, frozen=True):
+    """One node of the quota tree; ``share`` is a decimal number as text. A type that ``ceiling`` lacks has none."""
+
+    name: str
+    parent: str | None
+    share: str
+    floor: dict[str, int]
+    ceiling: dict[str, int]
+    min_runtime_s: int
+    p0_allowed: bool
+    reclaim: str
+    class_caps: dict[str, int]
+
+
+class Quotas(msgspec.Struct, frozen=True):
+    """The tree in force, parents before their children."""
+
+    version: int
+    nodes: list[QuotaRow]

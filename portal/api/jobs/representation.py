@@ -1,0 +1,83 @@
+"""A job's row, and the live state's word on it, as answers."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from portal.api.answers import JobDetail, JobSummary, Placement
+from scheduler import clock, selectors
+from scheduler.core.types import TERMINAL, Phase
+from scheduler.models import Job
+from scheduler.picture import picture
+from scheduler.policy import live_policy
+from scheduler.requests import HOUR_MS
+from scheduler.selectors import LiveJob
+from scheduler.store.base import StoreUnavailable
+
+
+def summary(job: Job) -> JobSummary:
+    return JobSummary(**_recorded(job))
+
+
+def detail(job: Job) -> JobDetail:
+    """The job with what the live state adds; history alone where the job is over or the live state is away."""
+    live = None if job.state in TERMINAL else _live(job.pk)
+    fields = _recorded(job)
+    if live is not None:
+        fields |= {"state": live.phase, "reason": live.reason, "attempt": live.attempt, "stop_cause": live.stop_cause}
+    return JobDetail(
+        **fields,
+        live=live is not None,
+        spec=job.spec,
+        allocation=_placements(live.allocation if live is not None else job.allocation),
+        queue_position=queue_position(job) if fields["state"] == Phase.PENDING else None,
+        eta=None,
+        restarts=live and live.restarts,
+        stops=live and live.stops,
+        deadline_at=_moment(live and live.deadline_ms),
+        saved_work_seconds=live and live.saved_work_ms / 1000,
+        lost_work_seconds=live and live.lost_ms / 1000,
+    )
+
+
+def queue_position(job: Job) -> int | None:
+    return selectors.queue_position(picture(), live_policy(), job.pk, job.priority, clock.now_ms())
+
+
+def _recorded(job: Job) -> dict[str, Any]:
+    return {
+        "id": job.pk,
+        "name": job.name,
+        "team": job.team.name,
+        "owner": job.owner,
+        "priority": f"P{job.priority}",
+        "state": job.state,
+        "reason": job.reason or None,
+        "gpu_count": job.gpus,
+        "gpu_type": job.gpu_type,
+        "topology_hint": job.hint,
+        "max_runtime_hours": job.max_runtime_ms / HOUR_MS,
+        "submitted_at": job.submitted_at,
+        "started_at": job.started_at,
+        "ended_at": job.ended_at,
+        "attempt": job.attempt,
+        "stop_cause": job.stop_cause or None,
+        "hold": job.hold,
+        "cancel_requested": job.cancel,
+    }
+
+
+def _live(job_id: str) -> LiveJob | None:
+    try:
+        return selectors.live_job(picture(), job_id)
+    except StoreUnavailable:
+        return None
+
+
+def _placements(allocation: Any) -> list[Placement]:
+    return [Placement(part["node"], part.get("rack"), part.get("az"), list(part["gpus"])) for part in allocation]
+
+
+def _moment(at_ms: int | None) -> datetime | None:
+    return None if at_ms is None else clock.to_datetime(at_ms)

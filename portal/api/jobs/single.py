@@ -1,0 +1,103 @@
+"""`jobs/{id}` and what hangs below it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, cast
+
+from django.db.models import Q
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from portal.accounts.permissions import Standing
+from portal.api.answers import EventPage, JobDetail, JobEvent
+from portal.api.description import describe
+from portal.api.endpoint import Endpoint
+from portal.api.jobs.representation import detail
+from portal.api.problems import Problem, not_found
+from portal.api.query import CURSOR, Query, from_cursor, limit, to_cursor
+from scheduler import clock, models, selectors, services
+from scheduler.picture import picture
+from scheduler.policy import live_policy
+
+EVENTS = Query({"limit": limit(1000, 200), "cursor": (CURSOR, None)})
+
+_JOB_ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}", re.ASCII)
+
+
+def job_of(job_id: str, person: Standing) -> models.Job:
+    """The job, if this person may see it.
+
+    Raises:
+        Problem: 404.
+    """
+    found = None
+    if _JOB_ID.fullmatch(job_id):
+        found = selectors.visible_jobs(person.team_ids).filter(pk=job_id).first()
+    if found is None:
+        raise not_found("such job")
+    return found
+
+
+class Job(Endpoint):
+    @describe("One job", JobDetail, problems=(404,))
+    def get(self, request: Request, job_id: str) -> Response:
+        return Response(detail(job_of(job_id, self.standing)))
+
+
+class Events(Endpoint):
+    query = {"GET": EVENTS}
+
+    @describe("What happened to a job, oldest first", EventPage, query=EVENTS, problems=(404,))
+    def get(self, request: Request, job_id: str) -> Response:
+        found = selectors.job_events(job_of(job_id, self.standing).pk)
+        if self.parameters["cursor"] is not None:
+            shape = tuple[int, int]
+            revision, position = cast("tuple[int, int]", from_cursor(self.parameters["cursor"], shape))
+            found = found.filter(Q(revision__gt=revision) | Q(revision=revision, position__gt=position))
+        rows = list(found[: self.parameters["limit"] + 1])
+        page = rows[: self.parameters["limit"]]
+        more = to_cursor(page[-1].revision, page[-1].position) if len(rows) > len(page) else None
+        return Response(EventPage([_event(row) for row in page], more))
+
+
+class Why(Endpoint):
+    @describe("Why a job waits, and the smallest change that would start it", dict[str, Any], problems=(404, 503))
+    def get(self, request: Request, job_id: str) -> Response:
+        job = job_of(job_id, self.standing)
+        return Response(selectors.why(picture(), live_policy(), job.pk, clock.now_ms(), self.standing.team_names))
+
+
+class _Wish(Endpoint):
+    """Something that a job's people want of it. Asked again, nothing changes."""
+
+    ask: Callable[[str], models.Job]
+
+    def post(self, request: Request, job_id: str) -> Response:
+        job = job_of(job_id, self.standing)
+        if not self.standing.may_act_on(job.team.name, job.submitted_by_id, job.owner):
+            raise Problem(403, f"Only its owner, an admin of {job.team.name} or on-call may do that to this job.")
+        try:
+            return Response(detail(type(self).ask(job.pk)), status=202)
+        except services.AlreadyOver as error:
+            raise Problem(409, f"{error}.", kind="already-over") from error
+
+
+@describe("End a job, with its checkpoint and grace", JobDetail, status=202, problems=(403, 404, 409))
+class Cancel(_Wish):
+    ask = staticmethod(services.cancel)
+
+
+@describe("Don't start a job until it is released", JobDetail, status=202, problems=(403, 404, 409))
+class Hold(_Wish):
+    ask = staticmethod(services.hold)
+
+
+@describe("Undo a hold", JobDetail, status=202, problems=(403, 404, 409))
+class Release(_Wish):
+    ask = staticmethod(services.release)
+
+
+def _event(row: models.JobEvent) -> JobEvent:
+    return JobEvent(row.kind, row.at, row.attempt, row.node or None, row.detail)

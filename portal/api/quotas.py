@@ -1,0 +1,20 @@
+"""`quotas`: the tree in force."""
+
+from __future__ import annotations
+
+import msgspec
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from portal.api.answers import QuotaRow, Quotas
+from portal.api.description import describe
+from portal.api.endpoint import Endpoint
+from quotas import selectors, services
+
+
+class QuotaTree(Endpoint):
+    @describe("The quota tree in force", Quotas)
+    def get(self, request: Request) -> Response:
+        tree = selectors.tree()
+        rows = msgspec.convert(services.as_json(tree), list[QuotaRow])
+        return Response(Quotas(tree.version, rows), headers={"ETag": f'"{tree.version}"'})

@@ -1,0 +1,89 @@
+"""`auth/tokens`: get a bearer token for name and password, list and revoke one's own."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Any
+
+import structlog
+from django.contrib.auth import authenticate
+from knox.models import AuthToken
+from redis.exceptions import RedisError
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.throttling import SimpleRateThrottle
+from rest_framework.views import APIView
+
+from portal.api.answers import NewToken, Token, TokenList
+from portal.api.description import describe
+from portal.api.endpoint import Endpoint
+from portal.api.problems import Problem, not_found
+from scheduler.fields import REQUIRED, Nullable, Number, Record, Text
+
+log = structlog.get_logger(__name__)
+
+CREDENTIALS = Record(
+    {
+        "username": (Text(150), REQUIRED),
+        "password": (Text(1024), REQUIRED),
+        "expires_hours": (Nullable(Number(0.01, 87_600, "hours")), None),
+    }
+)
+
+_ID_LENGTH = 16
+
+
+class SignInThrottle(SimpleRateThrottle):
+    """Few tries a minute for an address. Without the cache nobody is counted, and everybody may still sign in."""
+
+    scope = "sign-in"
+    rate = "20/min"
+
+    def get_cache_key(self, request: Request, view: APIView) -> str:
+        return f"sign-in:{self.get_ident(request)}"
+
+    def allow_request(self, request: Request, view: APIView) -> bool:
+        try:
+            return super().allow_request(request, view)
+        except RedisError as error:
+            log.warning("sign_in_not_throttled", error=repr(error))
+            return True
+
+
+class Tokens(Endpoint):
+    def get_authenticators(self) -> list[Any]:
+        # An expired token in the header must not keep anybody from getting a new one.
+        return [] if self.request.method == "POST" else super().get_authenticators()
+
+    def get_permissions(self) -> list[Any]:
+        return [] if self.request.method == "POST" else super().get_permissions()
+
+    def get_throttles(self) -> list[Any]:
+        return [SignInThrottle()] if self.request.method == "POST" else []
+
+    @describe("One's own tokens", TokenList)
+    def get(self, request: Request) -> Response:
+        rows = AuthToken.objects.filter(user=request.user).order_by("created", "digest")
+        return Response(TokenList([Token(row.digest[:_ID_LENGTH], row.created, row.expiry) for row in rows]))
+
+    @describe("Get a token", NewToken, status=201, body=CREDENTIALS.schema(), problems=(401, 429), public=True)
+    def post(self, request: Request) -> Response:
+        wanted = self.read_body(CREDENTIALS)
+        user = authenticate(request, username=wanted["username"], password=wanted["password"])
+        if user is None:
+            headers = {"WWW-Authenticate": 'Bearer realm="gangway"'}
+            raise Problem(401, "There is no active user with this name and password.", headers=headers)
+        hours = wanted["expires_hours"]
+        row, token = AuthToken.objects.create(user, expiry=hours and timedelta(hours=hours))
+        return Response(NewToken(row.digest[:_ID_LENGTH], token, row.created, row.expiry), status=201)
+
+
+class OneToken(Endpoint):
+    @describe("Revoke a token", None, status=204, problems=(403, 404))
+    def delete(self, request: Request, token_id: str) -> Response:
+        known = re.fullmatch(rf"[0-9a-f]{{{_ID_LENGTH}}}", token_id, re.ASCII)
+        deleted = AuthToken.objects.filter(user=request.user, digest__startswith=token_id).delete()[0] if known else 0
+        if not deleted:
+            raise not_found("such token of yours")
+        return Response(status=204)

@@ -1,0 +1,29 @@
+"""Every address below ``/api/v1/``. What Django's router never sees (``agent/sync``) is in ``portal.asgi``."""
+
+from __future__ import annotations
+
+from django.urls import path, re_path
+from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
+from rest_framework.permissions import AllowAny
+
+from portal.api import agent, problems, quotas, tokens
+from portal.api.jobs import collection, single
+
+_OPEN = {"authentication_classes": [], "permission_classes": [AllowAny]}
+
+urlpatterns = [
+    path("jobs", collection.Jobs.as_view(), name="api-jobs"),
+    path("jobs/<str:job_id>", single.Job.as_view(), name="api-job"),
+    path("jobs/<str:job_id>/events", single.Events.as_view(), name="api-job-events"),
+    path("jobs/<str:job_id>/why", single.Why.as_view(), name="api-job-why"),
+    path("jobs/<str:job_id>/cancel", single.Cancel.as_view(), name="api-job-cancel"),
+    path("jobs/<str:job_id>/hold", single.Hold.as_view(), name="api-job-hold"),
+    path("jobs/<str:job_id>/release", single.Release.as_view(), name="api-job-release"),
+    path("quotas", quotas.QuotaTree.as_view(), name="api-quotas"),
+    path("auth/tokens", tokens.Tokens.as_view(), name="api-tokens"),
+    path("auth/tokens/<str:token_id>", tokens.OneToken.as_view(), name="api-token"),
+    path("agent/register", agent.register, name="api-agent-register"),
+    path("schema/", SpectacularAPIView.as_view(**_OPEN), name="api-schema"),
+    path("docs/", SpectacularSwaggerView.as_view(url_name="api-schema", **_OPEN), name="api-docs"),
+    re_path(r"^", problems.unknown_path),
+]

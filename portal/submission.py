@@ -1,0 +1,75 @@
+"""Submitting a job, for the REST interface and the web form alike: the same checks, the same errors, the same job."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nodes import selectors as nodes
+from portal.accounts.models import User
+from portal.accounts.permissions import Standing, standing
+from quotas import selectors as quotas
+from quotas.models import QuotaNode
+from scheduler import clock, connections, requests, services
+from scheduler.core.types import QuotaTree
+from scheduler.picture import picture
+from scheduler.requests import FieldError, JobRequest, TeamRights
+
+
+class Invalid(Exception):
+    """The request was refused; ``errors`` says why, field by field."""
+
+    def __init__(self, errors: list[FieldError]) -> None:
+        super().__init__("; ".join(f"{error.field}: {error.reason}" for error in errors))
+        self.errors = errors
+
+
+def read(user: User, body: Any) -> JobRequest:
+    """The request in ``body`` as ``user`` may make it.
+
+    Raises:
+        Invalid: what is wrong with it.
+    """
+    request = requests.parse(body, rights(standing(user), quotas.tree()), nodes.largest_zones(), owner=user.email)
+    if isinstance(request, list):
+        raise Invalid(request)
+    return request
+
+
+def submit(user: User, request: JobRequest, idempotency_key: str | None) -> services.Submitted:
+    """Accept the job.
+
+    Raises:
+        Invalid: no fleet as it stands, and no quota, could ever hold it.
+        scheduler.services.Conflict: the key was used for another request.
+    """
+    team = QuotaNode.objects.get(name=request.team)
+    try:
+        return services.submit(
+            user,
+            team,
+            request,
+            idempotency_key=idempotency_key,
+            now_ms=clock.now_ms(),
+            ids=connections.ids,
+            picture=picture(),
+        )
+    except services.Refused as error:
+        raise Invalid([refusal(error)]) from error
+
+
+def rights(person: Standing, tree: QuotaTree) -> dict[str, TeamRights]:
+    """What a person may do in each team of the tree."""
+    return {
+        team.name: TeamRights(
+            may_submit=person.may_submit_to(team.name),
+            p0=team.p0,
+            ceilings=tuple((node.name, node.ceiling) for node in quotas.path(tree, team.name) if node.ceiling),
+        )
+        for team in quotas.teams(tree)
+    }
+
+
+def refusal(error: services.Refused) -> FieldError:
+    """Why a job could never run, as an error of the field that has to change."""
+    refused = error.refusal
+    return FieldError("resources.gpu_count", refused.words, refused.remedy, refused.reason)
