@@ -69,7 +69,9 @@ def stop_all() -> None:
 def _address(store: str, port: int) -> str:
     if store == "POSTGRES":
         return postgres.url(_sockets())
-    return {"REDIS": redis, "ETCD": etcd, "S3": s3}[store].url(port)
+    if store == "ETCD":
+        return etcd.url(port)
+    return redis.url(port) if store == "REDIS" else s3.url(port)
 
 
 def _sockets() -> Path:
