@@ -108,8 +108,8 @@ def boot_id(generation: int, randomness: bytes) -> str:
     return f"{generation:08d}-{randomness.hex()}"
 
 
-def assignments_hash(encoded: bytes) -> str:
-    """Names a node's assignments by their encoding, as text."""
+def digest(encoded: bytes) -> str:
+    """Names a record by its encoding, as text: a node's assignments in ``hash`` and ``known``."""
     return hashlib.blake2b(encoded, digest_size=16).hexdigest()
 
 
@@ -120,6 +120,13 @@ def encode(record: Any) -> bytes:
 def encode_assignments(assignments: Sequence[Assignment]) -> bytes:
     """The JSON that a ``SyncAnswer`` carries as its ``assignments``; equal assignments give equal bytes."""
     return _sorted_encoder.encode(assignments)
+
+
+def encode_answer(answer: SyncAnswer, assignments: bytes | None) -> bytes:
+    """``answer`` with these assignments, encoded already, in place of its own."""
+    fields = msgspec.structs.asdict(answer)
+    fields["assignments"] = None if assignments is None else msgspec.Raw(assignments)
+    return _encoder.encode(fields)
 
 
 def decode(kind: type[T], raw: bytes) -> T:

@@ -43,7 +43,7 @@ class Outcome(StrEnum):
     OTHER_NODE = "other_node"
     GARBAGE = "garbage"
     TOO_LARGE = "too_large"
-    BAD_TOKEN = "bad_token"
+    BAD_TOKEN = "bad_token"  # noqa: S105 - an outcome, no secret
     STORE_AWAY = "store_away"
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 
 MIN_LENGTH = 32
-"""Characters of a token that an agent chose itself: 128 bits written in hexadecimal."""
+MAX_LENGTH = 256
+"""Characters of a token that an agent chose itself; the least are 128 bits written in hexadecimal."""
 
 
 def token_hash(token: str) -> str:

@@ -1,0 +1,169 @@
+"""One node's agent: say what is, hear what should be, see to it, for ever."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from math import inf
+from random import Random
+from typing import Protocol
+
+import structlog
+
+from nodes.agent.client import Client, NotRegistered, Rejected, Unreachable
+from nodes.agent.duty import Duty
+from nodes.agent.simulated import Stepped
+from nodes.agent.state import Membership
+from nodes.protocol import Inventory, RegisterRequest, SyncRequest, digest, encode
+from scheduler.core.types import Assignment, NodeReport
+
+log = structlog.get_logger(__name__)
+
+FIRST_WAIT_S = 10.0
+"""How long the first request may wait; each answer says it anew."""
+GRACE_S = 5.0
+"""What an answer may take beyond the wait that was asked for."""
+BACKOFF_FROM_S, BACKOFF_TO_S = 0.25, 10.0
+REPLACED = "urn:gangway:problem:old_boot"
+
+
+class Executor(Protocol):
+    """What runs the ranks of a node; level-triggered."""
+
+    def step(self, assignments: Sequence[Assignment], now_ms: int) -> Stepped:
+        """Obey the assignments and say what is, and when something will happen by itself."""
+
+
+class Agent:
+    """The agent of one node.
+
+    Args:
+        join_token: lets the node join if it is new.
+        now_ms, monotonic_ms: the wall clock, which the executor is told, and one that never steps back.
+        random: spreads the tries of many agents.
+
+    ``membership`` is changed in place; its owner keeps it.
+    """
+
+    def __init__(
+        self,
+        inventory: Inventory,
+        membership: Membership,
+        boot_id: str,
+        join_token: str,
+        client: Client,
+        executor: Executor,
+        now_ms: Callable[[], int],
+        monotonic_ms: Callable[[], int],
+        random: Random,
+    ) -> None:
+        self._inventory = inventory
+        self._inventory_hash = digest(encode(inventory))
+        self._membership = membership
+        self._boot_id = boot_id
+        self._join_token = join_token
+        self._client = client
+        self._executor = executor
+        self._now_ms = now_ms
+        self._monotonic_ms = monotonic_ms
+        self._random = random
+        self._duty = Duty()
+        self._sequence = 0
+        self._misses = 0
+        self._heard = False
+        self._wait_s = FIRST_WAIT_S
+        self._stepped = Stepped((), None)
+
+    @property
+    def node(self) -> str:
+        return self._inventory.name
+
+    async def join(self) -> None:
+        """Register, if need be, and make the first sync, which does not wait.
+
+        Raises:
+            Rejected: as in ``run``.
+        """
+        self._wait_s = 0.0
+        while not self._heard:
+            await self._turn()
+
+    async def run(self) -> None:
+        """Serve until cancelled.
+
+        Raises:
+            Rejected: a later boot of this node's agent has taken over; the ranks of this one have been stopped.
+        """
+        while True:
+            await self._turn()
+
+    async def _turn(self) -> None:
+        """See to the ranks, then ask once; after a failure, wait before the next try."""
+        self._step()
+        is_member = self._membership.registered == self._inventory_hash
+        try:
+            await (self._sync() if is_member else self._register())
+            self._misses = 0
+        except NotRegistered:
+            self._membership.registered = ""
+        except (Unreachable, Rejected) as error:
+            if isinstance(error, Rejected) and error.kind == REPLACED:
+                self._executor.step((), self._now_ms())
+                raise
+            if not self._misses:
+                log.warning("the control plane is of no help now", node=self.node, error=str(error))
+            await self._back_off()
+
+    def _step(self) -> None:
+        """See to the orders in force. Out of touch for a whole lease, there are none: the ranks must be gone before
+        another attempt may start elsewhere."""
+        if self._duty.out_of_touch(self._monotonic_ms()):
+            log.warning("out of touch for longer than the lease: stopping every rank", node=self.node)
+            self._duty.abandon()
+        self._stepped = self._executor.step(self._duty.assignments, self._now_ms())
+
+    async def _register(self) -> None:
+        request = RegisterRequest(self._inventory, self._join_token)
+        await self._client.register(request, self._membership.token)
+        self._membership.registered = self._inventory_hash
+
+    async def _sync(self) -> None:
+        self._sequence += 1
+        wait_s = min(self._wait_s, self._until_wake_s())
+        request = SyncRequest(
+            node=self.node,
+            sequence=self._sequence,
+            report=NodeReport(self._boot_id, self._stepped.gangs),
+            known=self._duty.known,
+            revision=self._duty.revision,
+            wait_s=wait_s,
+        )
+        sent_ms = self._monotonic_ms()
+        answer = await self._client.sync(request, self._membership.token, self._timeout_s(wait_s))
+        self._heard = True
+        self._wait_s = answer.wait_s
+        for refused in self._duty.take(answer, sent_ms):
+            log.warning("an order is refused", node=self.node, why=refused.refusal, job=refused.job)
+
+    async def _back_off(self) -> None:
+        """Wait before the next try, longer each time, while time goes on for the ranks."""
+        most_s = min(BACKOFF_TO_S, BACKOFF_FROM_S * 2**self._misses)
+        self._misses = min(self._misses + 1, 16)
+        next_ms = self._monotonic_ms() + int(1000 * most_s * self._random.uniform(0.5, 1.0))
+        while (left_ms := next_ms - self._monotonic_ms()) > 0:
+            await asyncio.sleep(min(left_ms / 1000, self._until_wake_s(), self._until_out_of_touch_s()))
+            self._step()
+
+    def _timeout_s(self, wait_s: float) -> float:
+        """An answer that comes after the lease has ended comes too late to go on meanwhile."""
+        return min(wait_s + GRACE_S, self._until_out_of_touch_s())
+
+    def _until_wake_s(self) -> float:
+        if self._stepped.wake_ms is None:
+            return inf
+        return max(0.001, (self._stepped.wake_ms - self._now_ms()) / 1000)
+
+    def _until_out_of_touch_s(self) -> float:
+        if self._duty.held_until_ms is None:
+            return inf
+        return max(0.001, (self._duty.held_until_ms - self._monotonic_ms()) / 1000)

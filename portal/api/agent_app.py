@@ -1,0 +1,265 @@
+"""``POST /api/v1/agent/sync`` as an ASGI application of its own, in front of Django.
+
+Over a thousand agents are always asking here, so an idle sync costs a fraction of a millisecond: no middleware, no
+thread, no store. The agent's token and its last report are known, its lease is renewed together with all others, and
+the request then waits for the picture of the cluster to show other orders. Whatever must speak with a store does so
+in a small pool of threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import structlog
+from django.db import Error as DatabaseError
+
+from nodes import reports
+from nodes.liveness import Renewals
+from nodes.protocol import ProtocolError, SyncAnswer, SyncRequest, decode, encode, encode_answer
+from nodes.selectors import Identity
+from nodes.sync import LEASE_S, SYNCS, Outcome, Refused, SyncDesk
+from nodes.tokens import token_hash
+from portal.api.agent_identities import Identities
+from portal.api.agent_waiting import WaitingRoom
+from scheduler import clock, connections, wakeups
+from scheduler.core.types import NodeReport
+from scheduler.picture import picture
+from scheduler.store.base import StoreUnavailable
+
+log = structlog.get_logger(__name__)
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+MAX_BODY = 256 * 1024
+"""Bytes of a request: sixteen times what a host of 8 GPUs with four attempts on each has to say."""
+MAX_WAIT_S = 10.0
+"""The longest that a request is kept waiting; with it an idle agent syncs three times in the life of its lease."""
+RENEW_EVERY_S = 0.5
+"""For how long renewals are gathered."""
+THREADS = 8
+
+_STATUS = {
+    Outcome.STALE: (409, "Stale message"),
+    Outcome.OLD_BOOT: (409, "Replaced"),
+    Outcome.OTHER_NODE: (403, "Not this node's token"),
+    Outcome.GARBAGE: (400, "Not a sync request"),
+    Outcome.TOO_LARGE: (413, "Too large"),
+    Outcome.BAD_TOKEN: (401, "Not a node's token"),
+    Outcome.STORE_AWAY: (503, "A store is away"),
+}
+
+
+class Gone(Exception):
+    """The agent hung up before its request was complete."""
+
+
+class AgentApp:
+    """Serves agents' syncs. Runs in one event loop; ``start`` it there before the first request and ``stop`` it after.
+
+    Args:
+        report_changed: called in a thread of the pool after a report was written: the scheduler has something to see.
+        now_ms, monotonic_s: the wall clock, and one that never steps back: the one that ``desk`` and ``renewals`` use.
+    """
+
+    def __init__(
+        self,
+        identities: Identities,
+        desk: SyncDesk,
+        renewals: Renewals,
+        waiting: WaitingRoom,
+        report_changed: Callable[[], object],
+        now_ms: Callable[[], int],
+        monotonic_s: Callable[[], float],
+    ) -> None:
+        self._identities = identities
+        self._desk = desk
+        self._renewals = renewals
+        self._waiting = waiting
+        self._report_changed = report_changed
+        self._now_ms = now_ms
+        self._monotonic_s = monotonic_s
+        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="agent-sync")
+        self._renewing: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._waiting.open(asyncio.get_running_loop())
+        self._renewing = asyncio.create_task(self._renew_for_ever(), name="renewals of nodes' leases")
+
+    async def stop(self) -> None:
+        """Let everybody who waits go, and end."""
+        self._waiting.close()
+        if self._renewing is not None:
+            self._renewing.cancel()
+            await asyncio.gather(self._renewing, return_exceptions=True)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        arrived_s = self._monotonic_s()
+        if scope["method"] != "POST":
+            body = _problem(405, "about:blank", "Method not allowed", "sync by POST")
+            await _send(send, 405, body, headers=[(b"allow", b"POST")])
+            return
+        try:
+            body = await self._answer(scope, receive, arrived_s)
+        except Gone:
+            return
+        except Refused as refused:
+            SYNCS.labels(refused.outcome).inc()
+            await _send_problem(send, refused.outcome, str(refused))
+        except Exception:
+            log.exception("a sync failed")
+            await _send(send, 500, _problem(500, "about:blank", "Internal error", "the portal's log says why"))
+        else:
+            await _send(send, 200, body, b"application/json")
+
+    async def _answer(self, scope: Scope, receive: Receive, arrived_s: float) -> bytes:
+        identity = await self._identify(scope)
+        request = _request(await _body(scope, receive), identity)
+        await self._take_in(request)
+        try:
+            orders = await self._waiting.wait(
+                request.node, request.known, request.revision, min(request.wait_s, MAX_WAIT_S)
+            )
+        except StoreUnavailable as error:
+            raise Refused(Outcome.STORE_AWAY, str(error)) from error
+        renewed_s = self._desk.renewed_s(request.node)
+        answer = SyncAnswer(
+            hash=orders.hash if orders else request.known,
+            revision=max(self._waiting.revision, request.revision),
+            fence=orders.fence if orders else 0,
+            renewed_ms=None if renewed_s is None else int((renewed_s - arrived_s) * 1000 // 1),
+            lease_ms=LEASE_S * 1000,
+            wait_s=MAX_WAIT_S,
+            time_ms=self._now_ms(),
+        )
+        return encode_answer(answer, orders.encoded if orders else None)
+
+    async def _identify(self, scope: Scope) -> Identity:
+        header = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+        scheme, _, token = header.decode("latin-1").partition(" ")
+        if scheme.lower() != "bearer" or not token:
+            raise Refused(Outcome.BAD_TOKEN, "send the node's token as 'Authorization: Bearer …'")
+        hashed = token_hash(token)
+        identity, known = self._identities.recall(hashed)
+        if not known:
+            try:
+                identity = await self._in_thread(self._identities.look_up, hashed)
+            except DatabaseError as error:
+                raise Refused(Outcome.STORE_AWAY, "the token cannot be looked up now") from error
+        if identity is None:
+            raise Refused(Outcome.BAD_TOKEN, "no node has this token; register the node anew")
+        return identity
+
+    async def _take_in(self, request: SyncRequest) -> None:
+        if self._desk.admit(request):
+            SYNCS.labels(Outcome.UNCHANGED).inc()
+            return
+        try:
+            changed = await self._in_thread(self._settle, request)
+        except StoreUnavailable as error:
+            raise Refused(Outcome.STORE_AWAY, "the report was not written; send it again") from error
+        SYNCS.labels(Outcome.CHANGED if changed else Outcome.UNCHANGED).inc()
+
+    def _settle(self, request: SyncRequest) -> bool:
+        changed = self._desk.settle(request)
+        if changed:
+            self._report_changed()
+        return changed
+
+    async def _renew_for_ever(self) -> None:
+        away = False
+        while True:
+            await asyncio.sleep(RENEW_EVERY_S)
+            try:
+                gone = await self._in_thread(self._renewals.send)
+            except StoreUnavailable as error:
+                if not away:
+                    log.warning("nodes' leases are not renewed", error=str(error))
+                away = True
+                continue
+            away = False
+            # Their agents count as lost already: have them come back at once for a new lease.
+            self._waiting.release(self._desk.holders(gone) if gone else [])
+
+    async def _in_thread(self, call: Callable[..., Any], *args: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._pool, call, *args)
+
+
+def _request(body: bytes, identity: Identity) -> SyncRequest:
+    try:
+        request = decode(SyncRequest, body)
+        if request.node != identity.node:
+            raise Refused(Outcome.OTHER_NODE, f"this token is not that of {request.node!r}")
+        reports.check(request, identity.gpus)
+    except ProtocolError as error:
+        raise Refused(Outcome.GARBAGE, str(error)) from error
+    return request
+
+
+async def _body(scope: Scope, receive: Receive) -> bytes:
+    chunks, size, more = [], 0, True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Gone
+        chunk = message.get("body", b"")
+        size += len(chunk)
+        if size > MAX_BODY:
+            raise Refused(Outcome.TOO_LARGE, f"a sync is at most {MAX_BODY} bytes")
+        chunks.append(chunk)
+        more = message.get("more_body", False)
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+async def _send_problem(send: Send, outcome: Outcome, detail: str) -> None:
+    status, title = _STATUS[outcome]
+    headers = {401: [(b"www-authenticate", b"Bearer")], 503: [(b"retry-after", b"1")]}.get(status, [])
+    await _send(send, status, _problem(status, f"urn:gangway:problem:{outcome}", title, detail), headers=headers)
+
+
+def _problem(status: int, kind: str, title: str, detail: str) -> bytes:
+    return encode({"type": kind, "title": title, "status": status, "detail": detail})
+
+
+async def _send(
+    send: Send,
+    status: int,
+    body: bytes,
+    content_type: bytes = b"application/problem+json",
+    headers: list[tuple[bytes, bytes]] | None = None,
+) -> None:
+    base = [
+        (b"content-type", content_type),
+        (b"content-length", str(len(body)).encode()),
+        (b"cache-control", b"no-store"),
+    ]
+    await send({"type": "http.response.start", "status": status, "headers": base + (headers or [])})
+    await send({"type": "http.response.body", "body": body})
+
+
+def live() -> AgentApp:
+    """The application of this process, on its stores and its picture."""
+    store = connections.store()
+    renewals = Renewals(store, time.monotonic)
+    shown = picture()
+
+    def published(node: str) -> NodeReport | None:
+        with shown.reading() as snapshot:
+            found = snapshot.nodes.get(node)
+            return found.report if found else None
+
+    return AgentApp(
+        Identities(time.monotonic),
+        SyncDesk(store, renewals, published, time.monotonic),
+        renewals,
+        WaitingRoom(shown),
+        wakeups.tick.ring,
+        clock.now_ms,
+        time.monotonic,
+    )
