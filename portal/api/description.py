@@ -11,6 +11,7 @@ from http import HTTPStatus
 from typing import Any
 
 import msgspec
+from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
 
 from portal.api.problems import CONTENT_TYPE, ProblemDetail
@@ -74,3 +75,19 @@ def add_components(result: dict[str, Any], generator: Any, request: Any, public:
             if schema.get("required"):
                 body["required"] = True
     return result
+
+
+class BearerScheme(OpenApiAuthenticationExtension):
+    target_class = "portal.api.sessions.BearerAuthentication"
+    name = "bearer"
+
+    def get_security_definition(self, auto_schema: object) -> dict[str, str]:
+        return {"type": "http", "scheme": "bearer"}
+
+
+class SessionScheme(OpenApiAuthenticationExtension):
+    target_class = "portal.api.sessions.SessionAuthentication"
+    name = "session"
+
+    def get_security_definition(self, auto_schema: object) -> dict[str, str]:
+        return {"type": "apiKey", "in": "cookie", "name": "sessionid"}

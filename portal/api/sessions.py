@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from django.core.exceptions import PermissionDenied
-from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from rest_framework import authentication, exceptions
 from rest_framework.request import Request
 
@@ -38,19 +37,3 @@ class SessionAuthentication(authentication.SessionAuthentication):
             raise PermissionDenied(
                 "The CSRF token is missing or wrong: send X-CSRFToken, or a bearer token."
             ) from error
-
-
-class BearerScheme(OpenApiAuthenticationExtension):
-    target_class = "portal.api.sessions.BearerAuthentication"
-    name = "bearer"
-
-    def get_security_definition(self, auto_schema: object) -> dict[str, str]:
-        return {"type": "http", "scheme": "bearer"}
-
-
-class SessionScheme(OpenApiAuthenticationExtension):
-    target_class = "portal.api.sessions.SessionAuthentication"
-    name = "session"
-
-    def get_security_definition(self, auto_schema: object) -> dict[str, str]:
-        return {"type": "apiKey", "in": "cookie", "name": "sessionid"}

@@ -116,7 +116,7 @@ REST_FRAMEWORK = {
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["portal.api.parsers.StrictJSONParser"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
-    "EXCEPTION_HANDLER": "portal.api.problems.handler",
+    "EXCEPTION_HANDLER": "portal.api.errors.handler",
     "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
 }
 REST_KNOX = {"AUTH_HEADER_PREFIX": "Bearer", "TOKEN_TTL": None, "TOKEN_LIMIT_PER_USER": None}
@@ -147,6 +147,22 @@ X_FRAME_OPTIONS = "DENY"
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SESSION_COOKIE_HTTPONLY = True
 
+GANGWAY_POLICY: dict[str, Any] = {"reason_every_ms": 2000, "heartbeat_timeout_ms": 15_000}
+"""How the live tick decides: fields of ``scheduler.core.types.Policy``; what is left out keeps its default."""
+
 CELERY_BROKER_URL = REDIS_URL
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_DEFAULT_QUEUE = "default"
+CELERY_TASK_ROUTES = {
+    "scheduler.tasks.tick": {"queue": "scheduler"},
+    "scheduler.tasks.record": {"queue": "recording"},
+    "scheduler.tasks.sweep_outbox": {"queue": "recording"},
+}
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+# A message that nobody took in time is old news: the next one does the same work.
+CELERY_BEAT_SCHEDULE = {
+    "tick": {"task": "scheduler.tasks.tick", "schedule": 1.0, "options": {"expires": 1.0}},
+    "record": {"task": "scheduler.tasks.record", "schedule": 1.0, "options": {"expires": 1.0}},
+    "sweep the outbox": {"task": "scheduler.tasks.sweep_outbox", "schedule": 2.0, "options": {"expires": 2.0}},
+}
