@@ -22,10 +22,11 @@ from scheduler.core.types import (
     NodeIntent,
     NodeReport,
     QuotaTree,
+    ReservationIntent,
     Reservations,
 )
 from scheduler.store import codec, keys
-from scheduler.store.base import Changed, Compacted, Entry, Store, StoreUnavailable, Watch
+from scheduler.store.base import Batch, Changed, Compacted, Entry, Store, StoreUnavailable, Watch
 
 log = structlog.get_logger(__name__)
 
@@ -66,6 +67,11 @@ _KINDS = (
     _Kind(keys.ALIVE, None, lambda snapshot, node, alive: snapshot.set_node_alive(node, alive is not None)),
     _Kind(keys.INTENT_JOBS, JobIntent, lambda snapshot, job, intent: snapshot.set_job_intent(job, intent)),
     _Kind(keys.DECISION_JOBS, JobDecision, lambda snapshot, job, made: snapshot.set_job_decision(job, made)),
+    _Kind(
+        keys.INTENT_RESERVATIONS,
+        ReservationIntent,
+        lambda snapshot, name, intent: snapshot.set_reservation_intent(name, intent),
+    ),
     _Kind(keys.DECISION_RESERVATIONS, Reservations, lambda snapshot, _, held: snapshot.set_reservations(held)),
 )
 """In the order in which a load feeds them."""
@@ -89,6 +95,7 @@ class Loader:
     garbled: dict[str, str] = field(default_factory=dict)
     _mods: dict[str, int] = field(default_factory=dict)
     _watch: Watch | None = None
+    _ahead: Batch | None = None
     _doubted: int = 0
 
     def load(self) -> Fed:
@@ -139,6 +146,22 @@ class Loader:
             raise StoreUnavailable(f"revision {through} did not arrive; {self.revision} is the last seen")
         return Fed(self.revision, frozenset(changed))
 
+    def await_news(self, wait_s: float) -> bool:
+        """Wait for a change and leave it to the next ``catch_up()``: readers of the snapshot need not wait meanwhile.
+
+        Raises:
+            StoreUnavailable: the store is away.
+            Compacted: changes are lost; only ``load()`` helps.
+        """
+        if self._watch is None or self._ahead is not None:
+            return True
+        try:
+            self._ahead = self._watch.next(wait_s)
+        except Compacted:
+            self._watch = None
+            raise
+        return self._ahead is not None
+
     def doubt(self, token: int) -> None:
         """A commit under this fencing token has an unknown outcome, so nothing may be planned under it any more.
 
@@ -161,11 +184,15 @@ class Loader:
             self.garbled.pop(key, None)
             kind.feed(self.snapshot, _name(kind, key), record)
 
-    def drop(self) -> None:
-        """Forget everything but a doubt; the next ``catch_up()`` loads."""
+    def stop_watching(self) -> None:
+        """End the watch and keep what it brought; the next ``catch_up()`` loads."""
         if self._watch is not None:
             self._watch.close()
-        self._watch = None
+        self._watch = self._ahead = None
+
+    def drop(self) -> None:
+        """Forget everything but a doubt; the next ``catch_up()`` loads."""
+        self.stop_watching()
         self.snapshot = Snapshot()
         self.revision = 0
         self.garbled = {}
@@ -176,10 +203,15 @@ class Loader:
         if self._watch is None:
             return
         until = monotonic() + CATCH_UP_S
-        while batch := self._watch.next(max(0.0, until - monotonic()) if self.revision < through else wait_s):
+        while batch := self._next(max(0.0, until - monotonic()) if self.revision < through else wait_s):
             wait_s = 0.0
             changed.update(change.key for change in batch.changes if self._apply(change, batch.revision))
             self.revision = max(self.revision, batch.revision)
+
+    def _next(self, wait_s: float) -> Batch | None:
+        """What ``await_news()`` took already, else what the watch brings."""
+        ahead, self._ahead = self._ahead, None
+        return ahead if ahead is not None or self._watch is None else self._watch.next(wait_s)
 
     def _apply(self, change: Changed, revision: int) -> bool:
         """Feed one change of a batch that ends at ``revision``; answers whether it was news."""

@@ -6,6 +6,7 @@ PREFIX = "/gangway/v1/"
 
 INTENT_JOBS = PREFIX + "intent/jobs/"
 INTENT_NODES = PREFIX + "intent/nodes/"
+INTENT_RESERVATIONS = PREFIX + "intent/reservations/"
 INTENT_QUOTA = PREFIX + "intent/quota"
 REPORT = PREFIX + "report/"
 ALIVE = PREFIX + "alive/"
@@ -22,6 +23,10 @@ def intent_job(job: str) -> str:
 
 def intent_node(node: str) -> str:
     return INTENT_NODES + node
+
+
+def intent_reservation(name: str) -> str:
+    return INTENT_RESERVATIONS + name
 
 
 def report(node: str) -> str:
