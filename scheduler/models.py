@@ -10,10 +10,11 @@ from scheduler.core.types import Hint, Phase
 
 
 class Job(models.Model):
-    """A job that was accepted. ``spec`` is the body as submitted.
+    """A job that was accepted. ``spec`` is the body as submitted, ``core_spec`` the ``JobSpec`` that was made of it.
 
     ``state`` and what follows it are copied up from the journal by the recorder and are never ahead of etcd;
-    ``revision`` is that of the newest journal entry copied, so that an older one changes nothing.
+    ``revision`` is that of the newest journal entry copied, so that an older one changes nothing. ``in_store`` is true
+    until the recorder has taken a job that ended out of etcd.
     """
 
     id = models.CharField(max_length=32, primary_key=True)
@@ -27,6 +28,8 @@ class Job(models.Model):
     hint = models.CharField(max_length=32, choices=[(hint.value, hint.value) for hint in Hint])
     max_runtime_ms = models.BigIntegerField()
     spec = models.JSONField()
+    core_spec = models.JSONField()
+    after = models.ManyToManyField("self", symmetrical=False, related_name="dependants", blank=True)
     submitted_at = models.DateTimeField()
     idempotency_key = models.CharField(max_length=255, null=True, blank=True)
     body_hash = models.CharField(max_length=64)
@@ -43,6 +46,7 @@ class Job(models.Model):
     started_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
     revision = models.BigIntegerField(default=0)
+    in_store = models.BooleanField(default=True)
 
     class Meta:
         constraints = [
@@ -53,6 +57,7 @@ class Job(models.Model):
             models.Index(fields=["state", "-submitted_at"], name="job_by_state"),
             models.Index(fields=["team", "-submitted_at"], name="job_by_team"),
             models.Index(fields=["submitted_by", "-submitted_at"], name="job_by_person"),
+            models.Index(fields=["state"], condition=models.Q(in_store=True), name="job_in_store"),
         ]
 
 

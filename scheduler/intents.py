@@ -1,0 +1,57 @@
+"""What people want of nodes and of the quota tree, on its way to the scheduler.
+
+The rows belong to ``nodes`` and ``quotas``, which know nothing of the outbox; each function here changes the row by
+their services and enqueues the intent, in one transaction.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.db import transaction
+
+from nodes import selectors, services
+from nodes.models import Node
+from nodes.protocol import Inventory
+from scheduler import outbox
+from scheduler.core.types import QuotaTree
+from scheduler.store import keys
+
+
+def register_node(inventory: Inventory, token: str, join_token: str, now: datetime) -> Node:
+    """``nodes.services.register``, and the scheduler learns of it."""
+    with transaction.atomic():
+        return _publish(*services.register(inventory, token, join_token, now))
+
+
+def cordon_node(name: str, reason: str) -> Node:
+    """No new work on the node; what runs there stays. Asked again, nothing changes.
+
+    Raises:
+        UnknownNode: there is no such node.
+    """
+    with transaction.atomic():
+        return _publish(*services.cordon(name, reason))
+
+
+def drain_node(name: str, reason: str) -> Node:
+    """No new work on the node, and what runs there moves away. Raises as ``cordon_node``."""
+    with transaction.atomic():
+        return _publish(*services.drain(name, reason))
+
+
+def uncordon_node(name: str) -> Node:
+    """The node takes work again: ends a cordon and a drain. Raises as ``cordon_node``."""
+    with transaction.atomic():
+        return _publish(*services.uncordon(name))
+
+
+def publish_quota(tree: QuotaTree) -> None:
+    """Tell the scheduler of the tree in force; call it in the transaction of ``quotas.services.apply``."""
+    outbox.enqueue(keys.INTENT_QUOTA, tree)
+
+
+def _publish(node: Node, changed: bool) -> Node:
+    if changed:
+        outbox.enqueue(keys.intent_node(node.name), selectors.node_intent(node))
+    return node

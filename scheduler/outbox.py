@@ -1,0 +1,118 @@
+"""Intent on its way from PostgreSQL to the state store.
+
+A row is written in the transaction that makes an intent true, delivered right after the commit, and again by a sweep
+until it is gone. A crash between any two steps repeats work that changes nothing the second time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+from django.db import DatabaseError, transaction
+
+from scheduler import connections, wakeups
+from scheduler.core.types import TERMINAL, JobIntent, NodeIntent, QuotaTree
+from scheduler.models import Job, Outbox
+from scheduler.store import codec, keys
+from scheduler.store.base import Compare, Put, Store, StoreUnavailable, TooLarge
+
+log = structlog.get_logger(__name__)
+
+SWEEP_ROWS = 500
+"""Rows that one sweep looks at, oldest first."""
+
+Intent = JobIntent | NodeIntent | QuotaTree
+
+
+def enqueue(key: str, intent: Intent) -> Outbox:
+    """Write the row and have it delivered right after the commit. Call it in the transaction that changes the rows.
+
+    Raises:
+        TransactionManagementError: there is no transaction, so the row could be there without what it stands for.
+    """
+    if not transaction.get_connection().in_atomic_block:
+        raise transaction.TransactionManagementError("an intent is enqueued in the transaction that makes it true")
+    row = Outbox.objects.create(key=key, value=codec.encode(intent), version=intent.version)
+    transaction.on_commit(lambda: _deliver_now(row.pk))
+    return row
+
+
+def deliver(row_id: int, store: Store) -> bool:
+    """Bring one row to the store and delete it; answers whether it was ours to bring (false: gone, or in other hands).
+
+    Locks the row, then the job that it is about: no delivery of a job runs beside another or beside the recorder, which
+    takes the same lock to write that the job has ended. A job that ended is not put back into the store.
+
+    Raises:
+        StoreUnavailable, TooLarge: the row stays.
+    """
+    with transaction.atomic():
+        row = Outbox.objects.select_for_update(skip_locked=True).filter(pk=row_id).first()
+        if row is None:
+            return False
+        if not _is_over(row.key):
+            _put(store, row.key, bytes(row.value), row.version)
+        row.delete()
+        return True
+
+
+def sweep(store: Store, limit: int = SWEEP_ROWS) -> int:
+    """Deliver what a crash or an outage left behind, oldest first; answers how many rows were delivered."""
+    delivered = 0
+    for row_id in list(Outbox.objects.order_by("pk").values_list("pk", flat=True)[:limit]):
+        try:
+            delivered += deliver(row_id, store)
+        except TooLarge as error:
+            log.error("an intent is too large for the store and stays in the outbox", row=row_id, error=str(error))
+    return delivered
+
+
+def _deliver_now(row_id: int, store: Callable[[], Store] = connections.store) -> None:
+    """What runs after the commit: its failure is the sweep's work, never the answer to the request."""
+    try:
+        deliver(row_id, store())
+    except (StoreUnavailable, TooLarge, DatabaseError) as error:
+        log.warning("an intent stays in the outbox", row=row_id, error=str(error))
+    else:
+        wakeups.tick.ring()
+
+
+def _is_over(key: str) -> bool:
+    """Whether the key is that of a job whose end is recorded. Locks the job's row."""
+    if not key.startswith(keys.INTENT_JOBS):
+        return False
+    job = Job.objects.select_for_update().only("state").filter(pk=key.removeprefix(keys.INTENT_JOBS)).first()
+    return job is not None and job.state in TERMINAL
+
+
+def _put(store: Store, key: str, value: bytes, version: int) -> None:
+    """Make the key hold this version or a later one; a first version is most likely not there yet."""
+    mod = 0
+    if version > 1:
+        mod, held = _held(store, key)
+        if held >= version:
+            return
+    while not store.commit([Compare(key, mod=mod)], [Put(key, value)]).ok:
+        mod, held = _held(store, key)
+        if held >= version:
+            return
+
+
+def _held(store: Store, key: str) -> tuple[int, int]:
+    """The key's mod revision and the version that it holds: (0, 0) when it is absent, version 0 when unreadable."""
+    entry = store.get(key)
+    if entry is None:
+        return 0, 0
+    try:
+        return entry.mod_revision, codec.decode(_kind(key), entry.value).version
+    except codec.Garbled as error:
+        log.error("an intent in the store is no record and is put anew", key=key, error=str(error))
+        return entry.mod_revision, 0
+
+
+def _kind(key: str) -> Any:
+    if key.startswith(keys.INTENT_JOBS):
+        return JobIntent
+    return QuotaTree if key == keys.INTENT_QUOTA else NodeIntent

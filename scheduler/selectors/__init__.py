@@ -1,0 +1,40 @@
+"""Everything that pages and the REST interface read: history from PostgreSQL, the present from the picture."""
+
+from scheduler.selectors.cluster import (
+    ClusterSummary,
+    NodeDetail,
+    NodeRow,
+    cluster,
+    cluster_map,
+    map_delta,
+    node,
+    nodes,
+)
+from scheduler.selectors.jobs import JobFilter, job_events, jobs, node_events, state_counts, visible_jobs
+from scheduler.selectors.live import LiveJob, live_job
+from scheduler.selectors.queue import Queue, QueueRow, queue, queue_position
+from scheduler.selectors.why import why
+
+__all__ = [
+    "ClusterSummary",
+    "JobFilter",
+    "LiveJob",
+    "NodeDetail",
+    "NodeRow",
+    "Queue",
+    "QueueRow",
+    "cluster",
+    "cluster_map",
+    "job_events",
+    "jobs",
+    "live_job",
+    "map_delta",
+    "node",
+    "node_events",
+    "nodes",
+    "queue",
+    "queue_position",
+    "state_counts",
+    "visible_jobs",
+    "why",
+]

@@ -1,0 +1,79 @@
+"""Jobs and their history as PostgreSQL knows them: lists, one job, its events."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import Count, Q, QuerySet
+
+from scheduler.core.types import TERMINAL, Phase
+from scheduler.models import Job, JobEvent
+
+LIVE_STATES = tuple(phase.value for phase in Phase if phase not in TERMINAL)
+
+
+@dataclass(frozen=True, slots=True)
+class JobFilter:
+    """What a list of jobs is narrowed to; an empty field narrows nothing.
+
+    ``teams`` and ``owner`` are names, ``priorities`` 0 to 3, ``text`` is looked for in name and id, ``since``
+    (inclusive) and ``until`` (exclusive) bound the time of submission.
+    """
+
+    teams: Sequence[str] = ()
+    owner: str = ""
+    states: Sequence[str] = ()
+    priorities: Sequence[int] = ()
+    gpu_type: str = ""
+    text: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+def jobs(wanted: JobFilter, team_ids: Collection[int] | None) -> QuerySet[Job]:
+    """The jobs wanted, newest first, each with its team: one query however many.
+
+    ``team_ids`` are the teams whose jobs the asker may see; None: every team's.
+    """
+    found = visible_jobs(team_ids)
+    if wanted.teams:
+        found = found.filter(team__name__in=wanted.teams)
+    if wanted.owner:
+        found = found.filter(owner__iexact=wanted.owner)
+    if wanted.states:
+        found = found.filter(state__in=wanted.states)
+    if wanted.priorities:
+        found = found.filter(priority__in=wanted.priorities)
+    if wanted.gpu_type:
+        found = found.filter(gpu_type=wanted.gpu_type)
+    if wanted.text:
+        found = found.filter(Q(name__icontains=wanted.text) | Q(id__istartswith=wanted.text))
+    if wanted.since:
+        found = found.filter(submitted_at__gte=wanted.since)
+    if wanted.until:
+        found = found.filter(submitted_at__lt=wanted.until)
+    return found
+
+
+def visible_jobs(team_ids: Collection[int] | None) -> QuerySet[Job]:
+    """Every job of these teams (None: of all), newest first, with its team. ``.get(id=…)`` is how one is looked up."""
+    found = Job.objects.select_related("team").order_by("-submitted_at", "-id")
+    return found if team_ids is None else found.filter(team_id__in=team_ids)
+
+
+def job_events(job_id: str) -> QuerySet[JobEvent]:
+    """A job's history, oldest first."""
+    return JobEvent.objects.filter(job_id=job_id).order_by("revision", "position")
+
+
+def node_events(node: str) -> QuerySet[JobEvent]:
+    """What happened on a node itself (its health, its GPUs), newest first."""
+    return JobEvent.objects.filter(node=node).order_by("-at", "-id")
+
+
+def state_counts(wanted: JobFilter, team_ids: Collection[int] | None) -> dict[str, int]:
+    """How many of the jobs wanted are in each state; states without any are left out."""
+    counted = jobs(wanted, team_ids).order_by().values("state").annotate(n=Count("id"))
+    return {row["state"]: row["n"] for row in counted}

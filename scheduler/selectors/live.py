@@ -1,0 +1,74 @@
+"""One job as the live state has it: ahead of its row in PostgreSQL by as long as the recorder takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scheduler.core.types import Phase
+from scheduler.picture import Picture
+
+
+@dataclass(frozen=True, slots=True)
+class LiveJob:
+    """``allocation`` is ``[{"node", "rack", "az", "gpus": [indices]}]`` in the order of ranks.
+
+    ``cancel`` and ``hold`` are the wishes that reached the scheduler. Times are milliseconds since the epoch.
+    """
+
+    revision: int
+    id: str
+    team: str
+    phase: str
+    attempt: int
+    gpu_type: str
+    reason: str | None
+    allocation: tuple[dict[str, object], ...]
+    bound_ms: int | None
+    started_ms: int | None
+    deadline_ms: int | None
+    stop_cause: str | None
+    saved_work_ms: int
+    saved_at_ms: int
+    lost_ms: int
+    restarts: int
+    stops: int
+    cancel: bool
+    hold: bool
+
+
+def live_job(picture: Picture, job_id: str) -> LiveJob | None:
+    """The job, or None when it is not in the live state: not delivered yet, or ended and recorded.
+
+    Raises:
+        StoreUnavailable: the live state was never loaded.
+    """
+    with picture.reading() as snapshot:
+        job = snapshot.jobs.get(job_id)
+        if job is None:
+            return None
+        places = tuple(
+            {"node": part.node, "rack": where.rack, "az": where.az, "gpus": list(part.gpus)}
+            for part, where in ((part, snapshot.nodes[part.node].intent) for part in job.decision.allocation)
+        )
+        decision, stopping = job.decision, job.phase is Phase.STOPPING
+        return LiveJob(
+            revision=picture.revision,
+            id=job.id,
+            team=job.spec.team,
+            phase=job.phase.value,
+            attempt=decision.attempt,
+            gpu_type=decision.gpu_type or job.spec.gpu_type,
+            reason=decision.reason.value if decision.reason else None,
+            allocation=places,
+            bound_ms=decision.bound_ms,
+            started_ms=decision.started_ms,
+            deadline_ms=decision.stop.deadline_ms if decision.stop and stopping else decision.deadline_ms,
+            stop_cause=decision.stop.cause.value if decision.stop else None,
+            saved_work_ms=decision.saved_work_ms,
+            saved_at_ms=decision.saved_at_ms,
+            lost_ms=decision.lost_ms,
+            restarts=decision.restarts,
+            stops=decision.stops,
+            cancel=job.intent.cancel,
+            hold=job.intent.hold,
+        )

@@ -1,0 +1,58 @@
+"""The scheduler's Celery tasks. Each may be delivered zero, one or ten times with the same end state."""
+
+from __future__ import annotations
+
+import structlog
+from celery import shared_task
+from celery.signals import worker_shutdown
+
+from scheduler import clock, connections, outbox, recorder, runtime, wakeups
+from scheduler.store.base import StoreUnavailable
+
+log = structlog.get_logger(__name__)
+
+
+@worker_shutdown.connect
+def resign(**_: object) -> None:
+    """A worker that ends in good order leaves the lead to the next one at once."""
+    runtime.resign_this_process()
+    connections.close()
+
+
+def poke() -> None:
+    """Something changed that the scheduler should look at now: wake the tick, unless one is waiting already."""
+    wakeups.tick.ring()
+
+
+@shared_task(queue="scheduler", ignore_result=True)
+def tick() -> None:
+    """Decide what can be decided now, if this process leads; else return at once."""
+    done = runtime.this_process().step(clock.now_ms(), leading=wakeups.tick.clear)
+    if done.journalled:
+        wakeups.recording.ring()
+    if done.again:
+        wakeups.tick.ring()
+
+
+@shared_task(queue="recording", ignore_result=True)
+def record() -> None:
+    """Copy the journal into PostgreSQL, and what came in meanwhile."""
+    wakeups.recording.clear()
+    try:
+        while recorder.record(connections.store(), clock.now_ms()):
+            pass
+    except StoreUnavailable as error:
+        log.warning("the journal waits: the store is away", error=str(error))
+
+
+@shared_task(queue="recording", ignore_result=True)
+def sweep_outbox() -> None:
+    """Deliver the intents that a crash or an outage left in the outbox."""
+    try:
+        delivered = outbox.sweep(connections.store())
+    except StoreUnavailable as error:
+        log.warning("the outbox waits: the store is away", error=str(error))
+    else:
+        if delivered:
+            log.info("delivered what was left in the outbox", rows=delivered)
+            poke()
