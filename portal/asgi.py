@@ -15,6 +15,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings.local")
 django = get_asgi_application()
 
 # Django must be set up before anything with models is imported.
+from nodes.agent.limits import allow_many_files  # noqa: E402
 from nodes.protocol import SYNC_PATH  # noqa: E402
 from portal.api import agent_app  # noqa: E402
 from portal.api.body_limit import BodyLimit  # noqa: E402
@@ -46,6 +47,7 @@ class Portal:
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
+        allow_many_files()
         picture().start()
         self._syncs()
         await send({"type": "lifespan.startup.complete"})

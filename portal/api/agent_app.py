@@ -250,6 +250,8 @@ def live() -> AgentApp:
     shown = picture()
 
     def published(node: str) -> NodeReport | None:
+        if not shown.revision:
+            return None
         with shown.reading() as snapshot:
             found = snapshot.nodes.get(node)
             return found.report if found else None
