@@ -81,11 +81,12 @@ def workers(config: Config, env: dict[str, str]) -> list[Program]:
 
 
 def fleet(config: Config, env: dict[str, str], join_token: str) -> Program:
+    """The token goes by the environment: command lines can be read by every user of the machine."""
     return _python(
         "fleet",
-        env,
-        *("-m", "nodes.agent.fleet", "--url", config.address, "--state", str(config.data / "fleet")),
-        *("--join-token", join_token, "--size", config.fleet),
+        {**env, "GANGWAY_JOIN_TOKEN": join_token},
+        *("-m", "nodes.agent.fleet", "--url", config.address),
+        *("--state", str(config.data / "fleet"), "--size", config.fleet),
     )
 
 

@@ -79,7 +79,8 @@ def test_one_of_several_etcd_endpoints_is_enough(taken: int) -> None:
 
 def test_a_second_run_in_the_same_directory_is_refused(tmp_path: Path) -> None:
     with (
-        only_one(tmp_path), pytest.raises(Unfit, match=f"runs already in .* \\(process {os.getpid()}\\).*GANGWAY_DATA"),
+        only_one(tmp_path),
+        pytest.raises(Unfit, match=f"runs already in .* \\(process {os.getpid()}\\).*GANGWAY_DATA"),
         only_one(tmp_path),
     ):
         raise AssertionError("two runs hold the same directory")
