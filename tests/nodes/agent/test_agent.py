@@ -264,8 +264,9 @@ def test_replaced_by_a_later_boot_it_stops_its_ranks_and_ends(world: World) -> N
 
 
 def test_any_other_rejection_is_tried_again(world: World) -> None:
+    world.control.says = Rejected(403, Problem(detail="the join token is used up"))
+
     async def script() -> None:
-        world.control.says = Rejected(403, Problem(detail="the join token is used up"))
         await asyncio.sleep(5)
         assert not world.control.requests
         world.control.says = None
