@@ -24,7 +24,7 @@ class Console:
     """Progress and results go to standard output, refusals to standard error, one line each."""
 
     def __init__(self, out: Rich | None = None, err: Rich | None = None) -> None:
-        self.out = out or Rich(highlight=False)
+        self.out = out or Rich(highlight=False, soft_wrap=True)
         self.err = err or Rich(stderr=True, highlight=False, soft_wrap=True)
         self._progress: Progress | None = None
 
