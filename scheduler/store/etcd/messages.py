@@ -34,7 +34,7 @@ def failure(error: grpc.RpcError) -> StoreUnavailable | LeaseGone | TooLarge | V
         return LeaseGone(details)
     if "too many operations" in details or "too large" in details or "larger than max" in details:
         return TooLarge(details)
-    if code is grpc.StatusCode.INVALID_ARGUMENT:
+    if "duplicate key" in details:
         return ValueError(details)
     return StoreUnavailable(f"etcd: {code.name.lower()}: {details}")
 
