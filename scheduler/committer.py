@@ -204,8 +204,7 @@ class _Run:
 
     def _held(self, job: str) -> tuple[Slice, ...]:
         known = self._loader.snapshot.jobs.get(job)
-        decision = known.decision if known is not None else None
-        return decision.allocation if decision is not None and decision.phase in HOLDING else ()
+        return known.decision.allocation if known is not None and known.decision.phase in HOLDING else ()
 
 
 def _gpus(allocation: tuple[Slice, ...]) -> set[tuple[str, int]]:

@@ -72,6 +72,11 @@ _KINDS = (
         ReservationIntent,
         lambda snapshot, name, intent: snapshot.set_reservation_intent(name, intent),
     ),
+    _Kind(
+        keys.INTENT_RESERVATIONS,
+        ReservationIntent,
+        lambda snapshot, name, intent: snapshot.set_reservation_intent(name, intent),
+    ),
     _Kind(keys.DECISION_RESERVATIONS, Reservations, lambda snapshot, _, held: snapshot.set_reservations(held)),
 )
 """In the order in which a load feeds them."""
@@ -108,11 +113,14 @@ class Loader:
         watch = self.store.watch(keys.PREFIX, page.revision + 1)
         self.drop()
         self._watch = watch
-        feeds = [(kind_of(entry.key), entry) for entry in page.entries]
+        found: dict[str, list[Entry]] = {kind.prefix: [] for kind in _KINDS}
+        for entry in page.entries:
+            kind = kind_of(entry.key)
+            if kind is not None:
+                found[kind.prefix].append(entry)
         for kind in _KINDS:
-            for found, entry in feeds:
-                if found is kind:
-                    self._put(kind, entry)
+            for entry in found[kind.prefix]:
+                self._put(kind, entry)
         self.revision = page.revision
         return Fed(self.revision, afresh=True)
 

@@ -16,6 +16,7 @@ from scheduler.store.base import (
     Put,
     StoreUnavailable,
     TooLarge,
+    Transaction,
     Watch,
 )
 from tests.scheduler.store.seam import Seam, drain, values
@@ -110,7 +111,9 @@ def test_an_empty_prefix_still_tells_the_revision(seam: Seam) -> None:
 
 
 def test_many_commits_at_once_are_answered_each_in_its_place(seam: Seam) -> None:
-    commits = [([Compare(seam.key("odd"), mod=number % 2)], [Put(seam.key(f"{number}"), b"")]) for number in range(200)]
+    commits: list[Transaction] = [
+        ([Compare(seam.key("odd"), mod=number % 2)], [Put(seam.key(f"{number}"), b"")]) for number in range(200)
+    ]
     outcomes = seam.store.commit_many(commits)
     assert [isinstance(outcome, Committed) and outcome.ok for outcome in outcomes] == [
         number % 2 == 0 for number in range(200)
