@@ -111,4 +111,4 @@ def registered(address: str, people: dict[str, Any]) -> int:
     """How many hosts are ready for work, as the administrator sees it."""
     token = next(person["token"] for person in people["users"] if person["role"] == "admin")
     answer = httpx.get(address + "/api/v1/cluster", headers={"Authorization": f"Bearer {token}"}, timeout=5)
-    return int(answer.json()["nodes"]["READY"]) if answer.status_code == 200 else 0
+    return int(answer.json()["hosts"].get("READY", 0)) if answer.status_code == 200 else 0

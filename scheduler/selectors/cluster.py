@@ -22,7 +22,7 @@ class GpuCounts:
     """The GPUs of one type: ``total = used + free + closed + faulty``.
 
     ``free`` are healthy, held by no job and on READY hosts, ``closed`` the same on hosts that take no work now;
-    ``largest_gang`` is how many of them one gang could get at once.
+    ``largest_gang`` is how many of them one gang could get at once, ``waiting`` how many waiting jobs ask for.
     """
 
     total: int = 0
@@ -31,6 +31,7 @@ class GpuCounts:
     closed: int = 0
     faulty: int = 0
     largest_gang: int = 0
+    waiting: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +110,8 @@ def cluster(picture: Picture, now_ms: int) -> ClusterSummary:
         for job in snapshot.jobs.values():
             jobs[job.phase.value] += 1
             asked[job.phase.value] += job.spec.gpus
+            if job.phase is Phase.PENDING and job.spec.gpu_type in gpus:
+                gpus[job.spec.gpu_type].waiting += job.spec.gpus
         shown = picture.revision, picture.fresh, picture.stale_since_ms
         return ClusterSummary(*shown, dict(sorted(gpus.items())), dict(hosts), dict(jobs), dict(asked))
 
