@@ -20,7 +20,7 @@ def tell(job: Job, event: Event) -> None:
     job.state = Phase(event.detail.get("phase", job.state)).value
     job.attempt = max(job.attempt, event.attempt)
     if event.kind is EventKind.BIND:
-        job.allocation = event.detail["allocation"]
+        job.allocation = [{"node": node, "gpus": gpus} for node, gpus in event.detail["gpus"].items()]
     elif event.kind is EventKind.START:
         job.started_at = job.started_at or clock.to_datetime(event.at_ms)
     elif event.kind is EventKind.STOP:

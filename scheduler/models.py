@@ -13,8 +13,9 @@ class Job(models.Model):
     """A job that was accepted. ``spec`` is the body as submitted, ``core_spec`` the ``JobSpec`` that was made of it.
 
     ``state`` and what follows it are copied up from the journal by the recorder and are never ahead of etcd;
-    ``revision`` is that of the newest journal entry copied, so that an older one changes nothing. ``in_store`` is true
-    until the recorder has taken a job that ended out of etcd.
+    ``revision`` is that of the newest journal entry copied, so that an older one changes nothing. ``allocation`` is
+    ``[{"node": …, "gpus": [indices]}]`` in the order of ranks. ``in_store`` is true until the recorder has taken a job
+    that ended out of etcd.
     """
 
     id = models.CharField(max_length=32, primary_key=True)

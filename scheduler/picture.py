@@ -154,7 +154,6 @@ class Picture:
         """The loader that is being followed; else a new one, loaded aside so that readers keep the old until then."""
         if self._following is None:
             loader = Loader(self._open())
-            loader.snapshot.tell_time(self._now_ms())
             loader.load()
             with self._moved:
                 self._shown = self._following = loader

@@ -32,5 +32,5 @@ def _checked(name: str, value: Any) -> Any:
     if kind is Fraction and isinstance(value, int | str | Fraction) and not isinstance(value, bool):
         return Fraction(value)
     if type(value) is not kind:
-        raise ImproperlyConfigured(f"GANGWAY_POLICY: {name} is {value!r} and should be a {kind.__name__}")
+        raise ImproperlyConfigured(f"GANGWAY_POLICY: {name} is {value!r} and should be of type {kind.__name__}")
     return value

@@ -6,7 +6,6 @@ At-least-once: a crash between any two steps copies again what is there already,
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from itertools import groupby
 
 import redis
@@ -34,34 +33,21 @@ _ALONE = 0x6761_6E67_7265
 
 
 def record(store: Store, now_ms: int) -> int:
-    """Copy what is in the journal by now; answers how many entries that were. 0 while another recorder is at work.
+    """Copy what is in the journal by now; answers how many entries. Leaves off where another recorder works.
 
     Raises:
         StoreUnavailable, DatabaseError: what was not copied stays in the journal.
     """
-    with _alone() as alone:
-        if not alone:
-            return 0
-        entries = store.read(keys.JOURNAL).entries
-        for batch in _batches(entries):
-            _tell(_copy(batch, now_ms))
-            _delete(store, batch)
-        retire(store)
-        return len(entries)
-
-
-@contextmanager
-def _alone() -> Iterator[bool]:
-    """Hold the advisory lock of this database session; answers whether it was free. A dying session gives it back."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_try_advisory_lock(%s)", [_ALONE])
-        (alone,) = cursor.fetchone()
-    try:
-        yield alone
-    finally:
-        if alone and connection.is_usable():
-            with connection.cursor() as cursor:
-                cursor.execute("SELECT pg_advisory_unlock(%s)", [_ALONE])
+    copied = 0
+    for batch in _batches(store.read(keys.JOURNAL).entries):
+        touched = _copy(batch, now_ms)
+        if touched is None:
+            return copied
+        _tell(touched)
+        _delete(store, batch)
+        copied += len(batch)
+    retire(store)
+    return copied
 
 
 def _batches(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
@@ -82,11 +68,16 @@ def _delete(store: Store, batch: list[Entry]) -> None:
         store.commit([], [Delete(entry.key) for entry in batch[start : start + DELETES]])
 
 
-def _copy(batch: list[Entry], now_ms: int) -> dict[str, int]:
-    """Insert the events and bring the rows of their jobs up to them; answers job → the revision that it is at now."""
+def _copy(batch: list[Entry], now_ms: int) -> dict[str, int] | None:
+    """Insert the events and bring the rows of their jobs up to them; answers job → the revision that it is at now.
+
+    None, and nothing is done, while another recorder copies.
+    """
     told = [(entry, _events(entry, now_ms)) for entry in batch]
     named = {event.job for _, events in told for event in events if event.job is not None}
     with transaction.atomic():
+        if not _alone():
+            return None
         # In the order of their ids, as everybody who locks more than one.
         jobs = {job.pk: job for job in Job.objects.select_for_update().filter(pk__in=named).order_by("pk")}
         rows = [_row(entry, place, event, jobs) for entry, events in told for place, event in enumerate(events)]
@@ -94,6 +85,14 @@ def _copy(batch: list[Entry], now_ms: int) -> dict[str, int]:
         _bring_up(jobs, told)
         Job.objects.bulk_update(jobs.values(), history.FIELDS)
     return {job.pk: job.revision for job in jobs.values()}
+
+
+def _alone() -> bool:
+    """Take the advisory lock for the rest of the transaction: it goes with it, however that ends."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [_ALONE])
+        (alone,) = cursor.fetchone()
+        return bool(alone)
 
 
 def _bring_up(jobs: dict[str, Job], told: list[tuple[Entry, list[Event]]]) -> None:

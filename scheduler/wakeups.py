@@ -33,9 +33,17 @@ class Wakeup:
         try:
             if not connections.cache().set(self._flag, "1", nx=True, ex=FLAG_ENDS_S):
                 return False
+        except redis.RedisError as error:
+            log.warning("could not wake a task; beat will", task=self._task, error=str(error))
+            return False
+        return self._send()
+
+    def _send(self) -> bool:
+        try:
             current_app.send_task(self._task, queue=self._queue, expires=FLAG_ENDS_S, retry=False)
         except (redis.RedisError, OperationalError, OSError) as error:
             log.warning("could not wake a task; beat will", task=self._task, error=str(error))
+            self.clear()
             return False
         return True
 
