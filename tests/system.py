@@ -99,7 +99,7 @@ def _name(process: psutil.Process) -> str:
     for mark, name in PROGRAMS.items():
         if any(mark in word for word in words):
             return name
-    return words[0]
+    return str(words[0])
 
 
 PROGRAMS = {

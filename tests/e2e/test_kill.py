@@ -97,9 +97,7 @@ def test_what_was_accepted_survives_a_kill(system: System, victim: str) -> None:
     with client.submitting():
         for _ in range(2):
             client.more(JOBS_BETWEEN_KILLS)
-            before = system.children()[victim]
-            before.kill()
-            until(lambda gone=before: _restarted(system, victim, gone.pid), 30, lambda: system.output)
+            _kill_and_wait(system, victim)
             client.more(JOBS_BETWEEN_KILLS)
             no_gpu_is_owned_twice(_decisions(store))
     assert not client.refused
@@ -152,13 +150,19 @@ def _decisions(store: EtcdStore) -> dict[str, JobDecision]:
     }
 
 
+def _kill_and_wait(system: System, victim: str) -> None:
+    before = system.children()[victim]
+    before.kill()
+    until(lambda: _restarted(system, victim, before.pid), 30, lambda: system.output)
+
+
 def _restarted(system: System, victim: str, pid: int) -> bool:
     now = system.children().get(victim)
     return now is not None and now.pid != pid
 
 
 def _environ(system: System) -> dict[str, str]:
-    return system.children()["fleet"].environ()
+    return dict(system.children()["fleet"].environ())
 
 
 def _job(number: int) -> dict[str, Any]:

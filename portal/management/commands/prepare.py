@@ -33,6 +33,9 @@ class Command(BaseCommand):
         "Migrate, collect static files, and make the demo's quota tree, people and join token where they are missing."
     )
 
+    # They load every page and endpoint; web does that a moment later.
+    requires_system_checks: list[str] = []
+
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
             "--fleet", choices=sorted(FLEETS), default="small", help="for which fleet the floors are made"
