@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from django.contrib.auth.models import AbstractBaseUser
+from django.contrib.auth.models import AbstractUser
 from django.db import IntegrityError, transaction
 
 from quotas.models import QuotaNode
@@ -61,7 +61,7 @@ class Submitted:
 
 
 def submit(
-    user: AbstractBaseUser,
+    user: AbstractUser,
     team: QuotaNode,
     request: JobRequest,
     *,
@@ -157,14 +157,14 @@ def _without_met(spec: JobSpec) -> JobSpec:
 
 
 def _create(
-    user: AbstractBaseUser, team: QuotaNode, request: JobRequest, spec: JobSpec, idempotency_key: str | None
+    user: AbstractUser, team: QuotaNode, request: JobRequest, spec: JobSpec, idempotency_key: str | None
 ) -> Job:
     job = Job.objects.create(
         id=spec.id,
         name=spec.name,
         team=team,
         owner=spec.owner,
-        submitted_by=user,
+        submitted_by_id=user.pk,
         priority=spec.priority,
         gpus=spec.gpus,
         gpu_type=spec.gpu_type,
@@ -177,7 +177,7 @@ def _create(
         body_hash=request.body_hash(),
     )
     if spec.after:
-        job.after.set(spec.after)
+        job.after.set(Job.objects.filter(pk__in=spec.after))
     return job
 
 

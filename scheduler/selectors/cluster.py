@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from scheduler.core.fragmentation import largest_gang
-from scheduler.core.snapshot import Job, Snapshot
+from scheduler.core.job import Job
+from scheduler.core.snapshot import Snapshot
 from scheduler.core.topology import Node, bits
 from scheduler.core.types import HostState, Phase
 from scheduler.picture import Picture

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from scheduler.core.types import Phase
+from scheduler.core.snapshot import Snapshot
+from scheduler.core.types import Phase, Slice
 from scheduler.picture import Picture
 
 
@@ -46,10 +47,7 @@ def live_job(picture: Picture, job_id: str) -> LiveJob | None:
         job = snapshot.jobs.get(job_id)
         if job is None:
             return None
-        places = tuple(
-            {"node": part.node, "rack": where.rack, "az": where.az, "gpus": list(part.gpus)}
-            for part, where in ((part, snapshot.nodes[part.node].intent) for part in job.decision.allocation)
-        )
+        places = tuple(_place(snapshot, part) for part in job.decision.allocation)
         decision, stopping = job.decision, job.phase is Phase.STOPPING
         return LiveJob(
             revision=picture.revision,
@@ -72,3 +70,15 @@ def live_job(picture: Picture, job_id: str) -> LiveJob | None:
             cancel=job.intent.cancel,
             hold=job.intent.hold,
         )
+
+
+def _place(snapshot: Snapshot, part: Slice) -> dict[str, object]:
+    """Rack and zone are None for a node that has left the fleet under its gang."""
+    node = snapshot.nodes.get(part.node)
+    where = node.intent if node is not None else None
+    return {
+        "node": part.node,
+        "rack": where and where.rack,
+        "az": where and where.az,
+        "gpus": list(part.gpus),
+    }

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from scheduler.core.job import Job
 from scheduler.core.queue import ranked
-from scheduler.core.snapshot import Job, Snapshot
+from scheduler.core.snapshot import Snapshot
 from scheduler.core.types import Phase, Policy
 from scheduler.picture import Picture
 
