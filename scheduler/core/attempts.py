@@ -1,0 +1,202 @@
+"""The moves of one attempt, as decisions with the events that tell of them; pure functions of a job as it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from scheduler.core.job import Job
+from scheduler.core.types import (
+    Event,
+    EventKind,
+    JobDecision,
+    OnLoss,
+    Phase,
+    Policy,
+    Reason,
+    Slice,
+    Stop,
+    StopCause,
+)
+
+DAY_MS = 86_400_000
+LONGEST_BACKOFF_MS = 3_600_000
+FOR_OTHERS = frozenset({StopCause.PREEMPT, StopCause.RECLAIM, StopCause.REPAIR})
+"""The stops that make room for somebody else; their number a day is bounded."""
+
+Moved = tuple[JobDecision, list[Event]]
+
+
+def tell(kind: EventKind, job: Job, decision: JobDecision, now_ms: int, **detail: Any) -> Event:
+    """An event of the attempt that ``decision`` is about. Every job's event carries the phase after it."""
+    detail["phase"] = decision.phase.value
+    return Event(kind, now_ms, job.id, None, decision.attempt, detail)
+
+
+def indices(allocation: Sequence[Slice]) -> dict[str, list[int]]:
+    return {part.node: list(part.gpus) for part in allocation}
+
+
+def bound(job: Job, allocation: tuple[Slice, ...], gpu_type: str, policy: Policy, fence: int, now_ms: int) -> Moved:
+    """The next attempt on ``allocation``: its ranks get ready until ``start_timeout`` is over."""
+    old = job.decision
+    decision = JobDecision(
+        phase=Phase.STARTING,
+        attempt=old.attempt + 1,
+        fence=fence,
+        allocation=allocation,
+        gpu_type=gpu_type,
+        bound_ms=now_ms,
+        first_started_ms=old.first_started_ms,
+        deadline_ms=now_ms + policy.start_timeout_ms,
+        banked_ms=old.saved_work_ms,
+        saved_work_ms=old.saved_work_ms,
+        saved_at_ms=old.saved_at_ms,
+        restarts=old.attempt,
+        failures=old.failures,
+        stops=old.stops,
+        stopped_ms=old.stopped_ms,
+        lost_ms=old.lost_ms,
+        stop=old.stop,
+        avoid=old.avoid,
+        met=old.met,
+    )
+    gpus = indices(allocation)
+    placed = [[part.node, list(part.gpus)] for part in allocation]
+    detail = {"gpus": gpus, "fence": fence, "phase": "STARTING", "allocation": placed, "gpu_type": gpu_type}
+    return decision, [Event(EventKind.BIND, now_ms, job.id, None, decision.attempt, detail)]
+
+
+def started(job: Job, now_ms: int) -> Moved:
+    """The barrier opens: every rank is ready and may run."""
+    first = job.decision.first_started_ms
+    decision = replace(
+        job.decision,
+        phase=Phase.RUNNING,
+        started_ms=now_ms,
+        first_started_ms=now_ms if first is None else first,
+        deadline_ms=None,
+        avoid=(),
+    )
+    return decision, [tell(EventKind.START, job, decision, now_ms)]
+
+
+def saved(job: Job, decision: JobDecision, work_ms: int, at_ms: int, now_ms: int) -> Moved:
+    """A newer complete checkpoint, holding ``work_ms`` of useful work, is known."""
+    decision = replace(decision, saved_work_ms=work_ms, saved_at_ms=at_ms)
+    return decision, [tell(EventKind.CHECKPOINT, job, decision, now_ms, work_ms=work_ms)]
+
+
+def asked(job: Job, cause: StopCause, deadline_ms: int, for_job: str | None, now_ms: int) -> Moved:
+    """A stop with handshake of a running attempt begins."""
+    old = job.decision
+    stopped = tuple(at for at in old.stopped_ms if at > now_ms - DAY_MS)
+    if cause in FOR_OTHERS:
+        stopped = (*stopped, now_ms)
+    decision = replace(
+        old,
+        phase=Phase.STOPPING,
+        stop=Stop(cause, now_ms, deadline_ms, for_job),
+        stops=old.stops + 1,
+        stopped_ms=stopped,
+    )
+    return decision, [_stop_event(job, decision, now_ms)]
+
+
+def redirected(job: Job, cause: StopCause, for_job: str | None, now_ms: int, deadline_ms: int | None = None) -> Moved:
+    """A stop under way goes on for another cause, for another job, or with an earlier deadline."""
+    old = job.decision
+    assert old.stop is not None
+    deadline = old.stop.deadline_ms if deadline_ms is None else deadline_ms
+    decision = replace(old, stop=replace(old.stop, cause=cause, for_job=for_job, deadline_ms=deadline))
+    return decision, [_stop_event(job, decision, now_ms)]
+
+
+def _stop_event(job: Job, decision: JobDecision, now_ms: int) -> Event:
+    stop = decision.stop
+    assert stop is not None
+    detail = {"cause": stop.cause.value, "for": stop.for_job, "deadline_ms": stop.deadline_ms}
+    return tell(EventKind.STOP, job, decision, now_ms, **detail)
+
+
+def cut(job: Job, cause: StopCause, now_ms: int, for_job: str | None = None) -> Moved:
+    """A stop without handshake: nothing is left to save, or nobody to save it. The release has to follow at once."""
+    old = job.decision
+    counted = 1 if old.phase is Phase.RUNNING else 0
+    decision = replace(old, stop=Stop(cause, now_ms, None, for_job), stops=old.stops + counted)
+    return decision, [_stop_event(job, decision, now_ms)]
+
+
+def work_done_ms(job: Job, now_ms: int) -> int:
+    """Useful work at ``now_ms``, over all attempts. It stands still while a stop's checkpoint is taken."""
+    decision = job.decision
+    if decision.started_ms is None:
+        return decision.banked_ms
+    until = now_ms
+    if decision.phase is Phase.STOPPING and decision.stop is not None and job.spec.checkpoint is not None:
+        until = decision.stop.asked_ms
+    return decision.banked_ms + max(0, until - decision.started_ms)
+
+
+def on_loss(job: Job, cause: StopCause) -> OnLoss:
+    """What its owner wants to become of a job whose attempt ended for ``cause``."""
+    if cause is StopCause.NODE_FAILURE:
+        return job.spec.on_node_failure
+    if cause in (StopCause.RANK_FAILURE, StopCause.START_TIMEOUT):
+        return OnLoss.RESUME
+    return job.spec.on_preemption
+
+
+def returned(job: Job, decision: JobDecision, now_ms: int) -> Moved:
+    """The attempt is over and its GPUs are free: the job waits for its next attempt, or ends, as its cause demands.
+
+    ``decision`` is the last one of the attempt, with the stop that ended it.
+    """
+    assert decision.stop is not None
+    cause = decision.stop.cause
+    done = work_done_ms(job, now_ms)
+    wish = on_loss(job, cause)
+    kept = 0 if wish is OnLoss.RESTART else min(decision.saved_work_ms, done)
+    decision = replace(decision, lost_ms=decision.lost_ms + done - kept, saved_work_ms=kept)
+    if cause is StopCause.CANCEL:
+        return ended(job, decision, Phase.CANCELLED, now_ms)
+    if cause is StopCause.TIME_LIMIT or wish is OnLoss.FAIL:
+        return ended(job, decision, Phase.FAILED, now_ms)
+    return _freed(job, decision, Phase.PENDING, now_ms)
+
+
+def ended(job: Job, decision: JobDecision, phase: Phase, now_ms: int) -> Moved:
+    """The job is over. What it held is free."""
+    over = replace(decision, phase=phase, ended_ms=now_ms, reason=None, not_before_ms=0)
+    end = tell(EventKind.END, job, over, now_ms, state=phase.value)
+    if not decision.allocation:
+        return over, [end]
+    over, events = _freed(job, over, phase, now_ms)
+    return over, [end, *events]
+
+
+def _freed(job: Job, decision: JobDecision, phase: Phase, now_ms: int) -> Moved:
+    gpus = indices(decision.allocation)
+    decision = replace(
+        decision,
+        phase=phase,
+        allocation=(),
+        gpu_type="",
+        bound_ms=None,
+        started_ms=None,
+        deadline_ms=None,
+        reason=None,
+    )
+    return decision, [tell(EventKind.RELEASE, job, decision, now_ms, gpus=gpus)]
+
+
+def backed_off(decision: JobDecision, times: int, policy: Policy, now_ms: int) -> JobDecision:
+    """Not to be tried again before a pause that doubles with each of ``times`` failures."""
+    pause = min(policy.backoff_ms << min(times - 1, 16), LONGEST_BACKOFF_MS)
+    return replace(decision, not_before_ms=now_ms + pause)
+
+
+def waits(job: Job, reason: Reason, now_ms: int) -> Event:
+    detail = {"reason": reason.value, "phase": Phase.PENDING.value}
+    return Event(EventKind.REASON, now_ms, job.id, None, job.decision.attempt, detail)

@@ -1,0 +1,102 @@
+"""What the agents' reports say of one attempt, taken together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from scheduler.core.job import Job
+from scheduler.core.snapshot import Snapshot
+from scheduler.core.topology import Node
+from scheduler.core.types import ENDED_RANK, GangReport, Health, Phase, RankState
+
+
+@dataclass(slots=True)
+class Sight:
+    """One attempt as its nodes report it. A report of another attempt counts as none.
+
+    ``lost`` says which node took its ranks with it, and why; ``failed`` is the first rank that ended badly (rank,
+    exit code, node). ``ready``: every rank is. ``done``: every rank ended well. ``living``: the nodes on which a rank
+    may still run. ``unready``: those that hold a start up. ``acknowledged``: every node has saved, or has nothing left
+    to save. ``exits``: ranks that ended by themselves.
+    """
+
+    lost: list[tuple[str, str]] = field(default_factory=list)
+    failed: tuple[int, int | None, str] | None = None
+    ready: bool = True
+    done: bool = True
+    living: list[str] = field(default_factory=list)
+    unready: list[str] = field(default_factory=list)
+    acknowledged: bool = True
+    saved_work_ms: int | None = None
+    saved_at_ms: int = 0
+    exits: list[tuple[int, int]] = field(default_factory=list)
+
+
+def look(snapshot: Snapshot, job: Job) -> Sight:
+    """Gather what is reported of the job's present attempt."""
+    sight = Sight()
+    for part in job.decision.allocation:
+        node = snapshot.node(part.node)
+        if _gone(sight, job, node):
+            continue
+        gang = node.gangs.get(job.id)
+        if gang is None or gang.attempt != job.decision.attempt:
+            _unlisted(sight, job, node)
+        else:
+            _listed(sight, gang, node)
+    return sight
+
+
+def _gone(sight: Sight, job: Job, node: Node) -> bool:
+    """Whether the node, or a GPU of the job on it, is no more; the ranks are then as good as ended."""
+    if node.intent is None:
+        why = "no longer registered"
+    elif node.health is Health.DOWN:
+        why = "host lost"
+    elif node.jobs.get(job.id, 0) & node.faulty:
+        why = "GPU fault"
+    else:
+        return False
+    sight.lost.append((node.name, why))
+    sight.ready = sight.done = False
+    return True
+
+
+def _unlisted(sight: Sight, job: Job, node: Node) -> None:
+    sight.ready = sight.done = False
+    if job.phase is Phase.STARTING:
+        sight.unready.append(node.name)
+    elif not node.alive:
+        sight.living.append(node.name)
+        sight.acknowledged = False
+    elif job.phase is Phase.RUNNING:
+        sight.lost.append((node.name, "its ranks are gone"))
+
+
+def _listed(sight: Sight, gang: GangReport, node: Node) -> None:
+    living = ready = stopped = False
+    ready = True
+    for rank in gang.ranks:
+        state = rank.state
+        if state is RankState.PREPARING:
+            ready = False
+        if state not in ENDED_RANK:
+            living = True
+        elif rank.exit_code is not None:
+            sight.exits.append((rank.rank, rank.exit_code))
+        if state is not RankState.SUCCEEDED:
+            sight.done = False
+        if state is RankState.FAILED and sight.failed is None:
+            sight.failed = (rank.rank, rank.exit_code, node.name)
+        stopped = stopped or state is RankState.STOPPED
+    if not ready:
+        sight.ready = False
+        sight.unready.append(node.name)
+    if living:
+        sight.living.append(node.name)
+        sight.acknowledged = sight.acknowledged and gang.acknowledged
+    if stopped:
+        sight.lost.append((node.name, "its agent stopped the ranks"))
+        sight.ready = False
+    if sight.saved_work_ms is None or gang.saved_work_ms < sight.saved_work_ms:
+        sight.saved_work_ms, sight.saved_at_ms = gang.saved_work_ms, gang.saved_at_ms

@@ -1,0 +1,434 @@
+"""The cluster as the planner sees it, kept warm and fed record by record.
+
+All indexes (free GPUs by rack, use by team, waiting jobs by shape, deadlines) are kept with each record, so that a plan
+costs about what changed. ``plan()`` tries its decisions out on the snapshot itself and takes them back at its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from heapq import heappop, heappush
+
+from scheduler.core.job import NEW, Job, mask_of
+from scheduler.core.lifecycle import due_ms
+from scheduler.core.quota import CPU, MEMORY, Branch, Quota
+from scheduler.core.topology import Node, Topology
+from scheduler.core.types import (
+    HOLDING,
+    TERMINAL,
+    JobDecision,
+    JobIntent,
+    JobSpec,
+    NodeDecision,
+    NodeIntent,
+    NodeReport,
+    Phase,
+    QuotaTree,
+    Reason,
+    ReservationIntent,
+    Reservations,
+)
+from scheduler.core.usage import Fading
+from scheduler.core.waiting import Waiting, age_key
+from scheduler.core.work import Work
+
+
+class Snapshot:
+    """See docs/design/001. ``jobs`` and ``nodes`` hold what has an intent; treat both as read-only."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[str, Job] = {}
+        self.nodes: dict[str, Node] = {}
+        self.topology = Topology()
+        self.waiting = Waiting()
+        self.quota = Quota()
+        self.reservations = Reservations()
+        self.bookings: dict[str, ReservationIntent] = {}
+        self.fading = Fading(86_400_000)
+        self.now_ms = 0
+        self.work = Work()
+        self.holding: dict[str, Job] = {}
+        self.parked: dict[str, Job] = {}
+        self.stopping_for: dict[str, set[str]] = {}
+        self.dependents: dict[str, set[str]] = {}
+        self.windowed: set[str] = set()
+        self.unwell: set[str] = set()
+        self.timers: list[tuple[int, str]] = []
+        self._all_jobs: dict[str, Job] = {}
+        self._all_nodes: dict[str, Node] = {}
+
+    # --- jobs ---------------------------------------------------------------------------------------------------
+
+    def set_job_intent(self, job: str, intent: JobIntent | None) -> None:
+        """Take in what people want of a job, or that it has left the cluster."""
+        record = self._all_jobs.get(job)
+        if record is None:
+            if intent is None:
+                return
+            record = self._all_jobs[job] = Job(job)
+        if record._intent is not None:
+            if record.held and intent is None:
+                self.work.gain_all()
+            self._detach(record, record.decision.bound_ms or 0)
+            for other in record.spec.after:
+                self.dependents.get(other, set()).discard(job)
+        record._intent = intent
+        if intent is None:
+            self._forget(job)
+            return
+        self.jobs[job] = record
+        record.shape = record.key = None
+        for other in intent.spec.after:
+            self.dependents.setdefault(other, set()).add(job)
+        self._attach(record, record.decision.bound_ms or 0)
+
+    def _forget(self, job: str) -> None:
+        self._all_jobs.pop(job, None)
+        self.jobs.pop(job, None)
+        self.work.jobs.discard(job)
+
+    def set_job_decision(self, job: str, decision: JobDecision | None) -> None:
+        """Take in what was decided about a job. Nothing of a job remains once its last decision is taken away."""
+        record = self._all_jobs.get(job)
+        if decision is None:
+            if record is not None and record.decision is not NEW:
+                if record._intent is not None:
+                    self._detach(record, self.now_ms)
+                    self.work.gain_all()
+                self._forget(job)
+            return
+        if record is None:
+            record = self._all_jobs[job] = Job(job)
+        if record._intent is None:
+            record.decision = decision
+            return
+        known = self.work.expects(decision)
+        gain = self.move(record, decision)
+        if gain and not known:
+            self.work.gained.add(gain)
+
+    def move(self, job: Job, decision: JobDecision) -> str | None:
+        """Put a decision in force in every index. Answers the GPU type of which GPUs came free, None if none did."""
+        old = job.decision
+        if decision is old:
+            return None
+        if decision.phase in HOLDING and old.phase in HOLDING and decision.allocation == job.held:
+            self._renew(job, decision)
+            return None
+        self._detach(job, self.now_ms)
+        freed = old.gpu_type if old.phase in HOLDING else None
+        job.decision = decision
+        self._attach(job, decision.bound_ms or 0)
+        if decision.phase in TERMINAL:
+            self.work.jobs.update(self.dependents.get(job.id, ()))
+        return freed
+
+    def take_back(self, job: Job, decision: JobDecision) -> None:
+        """Undo a ``move`` made since the last clock change: ``decision`` is the one that was in force before it."""
+        now_holds = job.decision.phase in HOLDING
+        if now_holds and decision.phase in HOLDING and job.held == decision.allocation:
+            self._renew(job, decision)
+            return
+        self._detach(job, job.decision.bound_ms or 0)
+        job.decision = decision
+        self._attach(job, self.now_ms if not now_holds else decision.bound_ms or 0)
+
+    def _renew(self, job: Job, decision: JobDecision) -> None:
+        """A new decision about a gang that keeps its GPUs."""
+        self._unmark_stop(job)
+        job.decision = decision
+        self._mark_stop(job)
+        self.work.jobs.add(job.id)
+        self._set_timer(job)
+
+    def _attach(self, job: Job, since_ms: int) -> None:
+        decision = job.decision
+        self.work.jobs.add(job.id)
+        if decision.phase in HOLDING:
+            self._hold(job, since_ms)
+            self._mark_stop(job)
+            self._set_timer(job)
+        elif decision.phase is Phase.PENDING:
+            self._enqueue(job)
+
+    def _detach(self, job: Job, until_ms: int) -> None:
+        if job.group is not None:
+            assert job.key is not None
+            self.waiting.remove(job.group, job.key, job.decision.reason)
+            job.group = None
+        elif job.parked is not None:
+            job.parked = None
+            del self.parked[job.id]
+        elif job.leaf is not None:
+            self._unmark_stop(job)
+            self._release(job, until_ms)
+
+    def _mark_stop(self, job: Job) -> None:
+        stop = job.decision.stop
+        if job.decision.phase is Phase.STOPPING and stop is not None and stop.for_job is not None:
+            self.stopping_for.setdefault(stop.for_job, set()).add(job.id)
+
+    def _unmark_stop(self, job: Job) -> None:
+        stop = job.decision.stop
+        if job.decision.phase is Phase.STOPPING and stop is not None and stop.for_job is not None:
+            victims = self.stopping_for[stop.for_job]
+            victims.discard(job.id)
+            if not victims:
+                del self.stopping_for[stop.for_job]
+
+    def _set_timer(self, job: Job) -> None:
+        due = due_ms(job.spec, job.decision)
+        if due is not None:
+            heappush(self.timers, (due, job.id))
+
+    # --- what a gang holds --------------------------------------------------------------------------------------
+
+    def _hold(self, job: Job, since_ms: int) -> None:
+        decision, spec = job.decision, job.spec
+        job.held = decision.allocation
+        job.leaf = leaf = self.quota.leaf(spec.team)
+        self.holding[job.id] = job
+        for part in decision.allocation:
+            self._fill(self.node(part.node), job.id, mask_of(part.gpus), spec)
+        self._charge(leaf, decision.gpu_type, spec, 1, since_ms)
+
+    def _release(self, job: Job, until_ms: int) -> None:
+        spec = job.spec
+        for part in job.held:
+            self._empty(self.node(part.node), job.id, spec)
+        assert job.leaf is not None
+        self._charge(job.leaf, job.decision.gpu_type, spec, -1, until_ms)
+        del self.holding[job.id]
+        job.held = ()
+        job.leaf = None
+
+    def _charge(self, leaf: Branch, gpu_type: str, spec: JobSpec, sign: int, at_ms: int) -> None:
+        gpus = sign * spec.gpus
+        self.quota.charge(leaf, gpu_type, gpus, gpus * spec.cpu_per_rank, gpus * spec.memory_per_rank_gb, spec.priority)
+        self.quota.remember(leaf, gpu_type, -gpus * self.fading.grown(at_ms))
+
+    def _fill(self, node: Node, job: str, mask: int, spec: JobSpec) -> None:
+        node.jobs[job] = mask
+        node.held |= mask
+        if not spec.scratch_gb and not spec.cpu_per_rank and not spec.memory_per_rank_gb:
+            self.topology.refile(node)
+            return
+        ranks = mask.bit_count()
+        node.cpus_free -= ranks * spec.cpu_per_rank
+        node.memory_free -= ranks * spec.memory_per_rank_gb
+        node.scratch_free -= spec.scratch_gb
+        self.topology.refile(node)
+
+    def _empty(self, node: Node, job: str, spec: JobSpec) -> None:
+        mask = node.jobs.pop(job)
+        node.held &= ~mask
+        ranks = mask.bit_count()
+        node.cpus_free += ranks * spec.cpu_per_rank
+        node.memory_free += ranks * spec.memory_per_rank_gb
+        node.scratch_free += spec.scratch_gb
+        self.topology.refile(node)
+
+    # --- who waits ----------------------------------------------------------------------------------------------
+
+    def _enqueue(self, job: Job) -> None:
+        why = self.why_parked(job)
+        if why is not None:
+            job.parked = why
+            self.parked[job.id] = job
+            self._set_timer(job)
+            return
+        spec = job.spec
+        if job.shape is None or job.shape.avoid != job.decision.avoid:
+            job.shape = self.waiting.shape(spec, job.decision.avoid)
+        if job.key is None:
+            job.key = age_key(spec, self.waiting.length_weight)
+        job.group = self.waiting.add(spec, job.shape, job.key, job.decision.reason)
+        self.work.arrived.add(job.id)
+
+    def why_parked(self, job: Job) -> Reason | None:
+        """Why a pending job may not be tried now whatever is free; None if it may."""
+        intent = job.intent
+        if intent.hold or intent.cancel:
+            return Reason.HELD_BY_USER
+        if intent.spec.after and not set(intent.spec.after) <= set(job.decision.met):
+            return Reason.DEPENDENCY
+        if job.decision.not_before_ms > self.now_ms:
+            return Reason.BACKOFF
+        return None
+
+    def weigh_length(self, length_weight: Fraction) -> None:
+        """Order waiting jobs by this weight of their limits from now on."""
+        if length_weight == self.waiting.length_weight:
+            return
+        self.waiting.length_weight = length_weight
+        for job in self.jobs.values():
+            queued = job.group is not None
+            if queued:
+                self._detach(job, self.now_ms)
+            job.key = None
+            if queued:
+                self._attach(job, 0)
+
+    # --- time ---------------------------------------------------------------------------------------------------
+
+    def tell_time(self, now_ms: int) -> None:
+        """Move the clock: jobs whose deadline has come are looked at again, those whose back-off is over may start."""
+        self.now_ms = now_ms
+        while self.timers and self.timers[0][0] <= now_ms:
+            _, name = heappop(self.timers)
+            job = self.jobs.get(name)
+            if job is None:
+                continue
+            self.work.jobs.add(name)
+            if job.parked is not None:
+                self._detach(job, now_ms)
+                self._attach(job, 0)
+
+    def next_timer(self) -> int | None:
+        """The next moment at which a job's time comes; None if none does."""
+        while self.timers:
+            due, name = self.timers[0]
+            job = self.jobs.get(name)
+            if job is not None and due_ms(job.spec, job.decision) == due:
+                return due
+            heappop(self.timers)
+        return None
+
+    def fade(self, half_life_ms: int) -> None:
+        """Use this half-life for recent use. What is over under another one is forgotten; what runs is counted anew."""
+        if half_life_ms == self.fading.half_life_ms and self.fading.origin_ms:
+            return
+        self.fading = Fading(half_life_ms, self.now_ms)
+        self._recharge()
+
+    # --- nodes --------------------------------------------------------------------------------------------------
+
+    def node(self, name: str) -> Node:
+        """The node of that name, registered or not: decisions may arrive before the inventory."""
+        node = self._all_nodes.get(name)
+        if node is None:
+            node = self._all_nodes[name] = Node(name)
+        return node
+
+    def set_node_intent(self, name: str, intent: NodeIntent | None) -> None:
+        """Take in a node's inventory and what on-call wants of it; None: it is no part of the fleet any more."""
+        node = self.node(name)
+        old = node.intent
+        node.intent = intent
+        if old is None or intent is None or not _same_inventory(old, intent):
+            if old is not None:
+                self.topology.remove(node, old)
+                node.cpus_free -= old.cpus
+                node.memory_free -= old.memory_gb
+                node.scratch_free -= old.scratch_gb
+                del self.nodes[name]
+            if intent is not None:
+                self.topology.add(node, intent)
+                node.cpus_free += intent.cpus
+                node.memory_free += intent.memory_gb
+                node.scratch_free += intent.scratch_gb
+                self.nodes[name] = node
+        if intent is not None and intent.maintenance:
+            self.windowed.add(name)
+        else:
+            self.windowed.discard(name)
+        self._review(node)
+
+    def set_node_decision(self, name: str, decision: NodeDecision | None) -> None:
+        node = self.node(name)
+        node.decision = decision
+        self._review(node, known=decision is not None and self.work.expects(decision))
+
+    def set_node_report(self, name: str, report: NodeReport | None) -> None:
+        """Take in what the node's agent reported last."""
+        node = self.node(name)
+        before, node.report = node.gangs, report
+        node.gangs = {gang.job: gang for gang in report.gangs} if report is not None else {}
+        node.faulty = mask_of(report.faulty_gpus) if report is not None else 0
+        self._review(node, reported=True)
+        for job, gang in node.gangs.items():
+            if before.get(job) != gang:
+                self.work.jobs.add(job)
+        self.work.jobs.update(before.keys() - node.gangs.keys())
+
+    def set_node_alive(self, name: str, alive: bool) -> None:
+        node = self.node(name)
+        node.alive = alive
+        self._review(node)
+
+    def _review(self, node: Node, known: bool = False, reported: bool = False) -> None:
+        """Refile a node whose records changed, and have it and, unless only its report changed, its jobs looked at."""
+        was = node.bucket
+        node.open = node.takes_work()
+        self.topology.refile(node)
+        self.work.nodes.add(node.name)
+        if node.decision is not None or not node.alive:
+            self.unwell.add(node.name)
+        else:
+            self.unwell.discard(node.name)
+        if not reported:
+            self.work.jobs.update(node.jobs)
+        if node.bucket > was and not known and node.intent is not None:
+            self.work.gained.add(node.intent.gpu_type)
+
+    # --- shares and holds ---------------------------------------------------------------------------------------
+
+    def set_quota(self, tree: QuotaTree | None) -> None:
+        """Put another quota tree in force; what runs is charged to it anew. None: every team exists, with share 1."""
+        past = {name: branch.past for name, branch in self.quota.by_name.items() if not branch.children}
+        self.quota = Quota(tree)
+        for job in self.holding.values():
+            job.leaf = leaf = self.quota.leaf(job.spec.team)
+            spec = job.spec
+            cpus, memory = spec.gpus * spec.cpu_per_rank, spec.gpus * spec.memory_per_rank_gb
+            self.quota.charge(leaf, job.decision.gpu_type, spec.gpus, cpus, memory, spec.priority)
+        for name, amounts in past.items():
+            branch = self.quota.by_name.get(name)
+            if branch is not None and not branch.children:
+                for gpu_type, amount in amounts.items():
+                    self.quota.remember(branch, gpu_type, amount)
+        self.work.gain_all()
+
+    def _recharge(self) -> None:
+        tree = self.quota.tree
+        self.quota = Quota(tree)
+        for job in self.holding.values():
+            job.leaf = leaf = self.quota.leaf(job.spec.team)
+            self._charge(leaf, job.decision.gpu_type, job.spec, 1, job.decision.bound_ms or 0)
+
+    def set_reservations(self, reservations: Reservations | None) -> None:
+        """Take in the holds in force and planned."""
+        new = reservations if reservations is not None else Reservations()
+        if not self.work.expects(new):
+            self.work.gain_all()
+        self.reservations = new
+
+    def set_reservation_intent(self, name: str, intent: ReservationIntent | None) -> None:
+        """Take in a reservation that people want ahead of time, or that they no longer do."""
+        if intent is None:
+            self.bookings.pop(name, None)
+        else:
+            self.bookings[name] = intent
+        self.work.gain_all()
+
+    def capacity(self) -> dict[str, int]:
+        """What the fleet has of each resource that a share can be of."""
+        return {**self.topology.total, CPU: self.topology.cpus, MEMORY: self.topology.memory_gb}
+
+    def pick(self, names: Iterable[str]) -> list[Job]:
+        """Those of the named jobs that are here, in the order of their names."""
+        return [self.jobs[name] for name in sorted(names) if name in self.jobs]
+
+
+def _same_inventory(one: NodeIntent, other: NodeIntent) -> bool:
+    return (
+        one.az == other.az
+        and one.rack == other.rack
+        and one.gpu_type == other.gpu_type
+        and one.gpus == other.gpus
+        and one.cpus == other.cpus
+        and one.memory_gb == other.memory_gb
+        and one.scratch_gb == other.scratch_gb
+        and one.spot == other.spot
+    )

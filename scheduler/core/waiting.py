@@ -1,0 +1,136 @@
+"""Who waits: jobs that could start now, gathered by team, priority and shape, each group in order of age.
+
+What does not fit for one job of a shape fits for none of it, so that a plan's cost follows the number of shapes.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from fractions import Fraction
+
+from scheduler.core.types import JobSpec, Reason
+
+NOTICE_MS = {"aws": 120_000, "gcp": 30_000, "azure": 30_000}
+"""How long before it takes a spot host a provider says so."""
+
+AgeKey = tuple[int, str, int, str]
+
+
+class Shape:
+    """What a gang asks of the fleet. Equal shapes are one object (see ``Waiting.shape``)."""
+
+    __slots__ = ("avoid", "cpu", "gpu_type", "gpus", "hint", "memory", "plain", "scratch", "spot")
+
+    def __init__(self, spec: JobSpec, avoid: tuple[str, ...], spot: frozenset[str]) -> None:
+        self.gpus = spec.gpus
+        self.gpu_type = spec.gpu_type
+        self.hint = spec.hint
+        self.cpu = spec.cpu_per_rank
+        self.memory = spec.memory_per_rank_gb
+        self.scratch = spec.scratch_gb
+        self.spot = spot
+        self.avoid = avoid
+        self.plain = not (self.cpu or self.memory or self.scratch or avoid) and len(spot) == len(NOTICE_MS)
+
+    def key(self) -> tuple[object, ...]:
+        return (
+            self.gpus,
+            self.gpu_type,
+            self.hint,
+            self.cpu,
+            self.memory,
+            self.scratch,
+            self.spot,
+            self.avoid,
+        )
+
+
+_NO_SPOT: frozenset[str] = frozenset()
+_ANY_SPOT = frozenset(NOTICE_MS)
+
+
+def spot_providers(spec: JobSpec) -> frozenset[str]:
+    """The providers on whose spot hosts a job may run: its checkpoint fits inside their notice."""
+    if spec.spot_ok is False or spec.checkpoint is None:
+        return _NO_SPOT
+    takes = spec.checkpoint.takes_ms
+    if takes <= 30_000:
+        return _ANY_SPOT
+    return frozenset(provider for provider, notice in NOTICE_MS.items() if takes <= notice)
+
+
+_TAIL = re.compile(r"^(.*?)(\d*)(\D?)$", re.DOTALL)
+
+
+def age_key(spec: JobSpec, length_weight: Fraction) -> AgeKey:
+    """Orders jobs of one team and class: age less ``length_weight`` times the limit; then by name, ``a[9]`` first."""
+    age = spec.submitted_ms * length_weight.denominator + spec.max_runtime_ms * length_weight.numerator
+    match = _TAIL.match(spec.id)
+    assert match is not None
+    head, digits, tail = match.groups()
+    return age, head, int(digits or 0), tail
+
+
+class Group:
+    """The waiting jobs of one team, priority and shape, oldest first. ``reasons`` counts the reasons they carry."""
+
+    __slots__ = ("jobs", "keys", "priority", "reasons", "shape", "team")
+
+    def __init__(self, team: str, priority: int, shape: Shape) -> None:
+        self.team = team
+        self.priority = priority
+        self.shape = shape
+        self.keys: list[AgeKey] = []
+        self.jobs: list[str] = []
+        self.reasons: dict[Reason | None, int] = {}
+
+    def add(self, key: AgeKey, job: str, reason: Reason | None) -> None:
+        at = bisect_left(self.keys, key)
+        self.keys.insert(at, key)
+        self.jobs.insert(at, job)
+        self.reasons[reason] = self.reasons.get(reason, 0) + 1
+
+    def remove(self, key: AgeKey, reason: Reason | None) -> None:
+        at = bisect_left(self.keys, key)
+        del self.keys[at]
+        del self.jobs[at]
+        left = self.reasons[reason] - 1
+        if left:
+            self.reasons[reason] = left
+        else:
+            del self.reasons[reason]
+
+
+class Waiting:
+    """All groups, by (team, priority, shape) and by shape."""
+
+    def __init__(self) -> None:
+        self.groups: dict[tuple[str, int, Shape], Group] = {}
+        self.by_shape: dict[Shape, dict[tuple[str, int, Shape], Group]] = {}
+        self.length_weight = Fraction(0)
+        self._shapes: dict[tuple[object, ...], Shape] = {}
+
+    def shape(self, spec: JobSpec, avoid: tuple[str, ...]) -> Shape:
+        """The one Shape object for what ``spec`` asks for."""
+        made = Shape(spec, avoid, spot_providers(spec))
+        return self._shapes.setdefault(made.key(), made)
+
+    def add(self, spec: JobSpec, shape: Shape, key: AgeKey, reason: Reason | None) -> Group:
+        name = (spec.team, spec.priority, shape)
+        group = self.groups.get(name)
+        if group is None:
+            group = self.groups[name] = Group(*name)
+            self.by_shape.setdefault(shape, {})[name] = group
+        group.add(key, spec.id, reason)
+        return group
+
+    def remove(self, group: Group, key: AgeKey, reason: Reason | None) -> None:
+        group.remove(key, reason)
+        if not group.jobs:
+            name = (group.team, group.priority, group.shape)
+            del self.groups[name]
+            named = self.by_shape[group.shape]
+            del named[name]
+            if not named:
+                del self.by_shape[group.shape]
