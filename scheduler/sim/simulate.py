@@ -1,0 +1,84 @@
+"""Runs a trace through the scheduler: the real decisions, commits and agents, weeks in a minute or two."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from scheduler.core.types import JobIntent, Policy, QuotaTree
+from scheduler.sim.fleets import Fleet
+from scheduler.sim.log import Log, Writer
+from scheduler.sim.metrics import DAY_S, Metrics, Report
+from scheduler.sim.quota import written
+from scheduler.sim.traces import Arrival
+from scheduler.sim.world import Setting, World
+
+Progress = Callable[[int, int], None]
+"""Called after every moment with the time in ms from the start, and how many jobs have come."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to simulate. It ends at ``until_ms`` from the start, whatever is running or waiting then."""
+
+    fleet: Fleet
+    arrivals: Sequence[Arrival]
+    policy: Policy
+    until_ms: int
+
+
+def whole_days_ms(arrivals: Sequence[Arrival]) -> int:
+    """The end of the day on which the last job of the trace comes."""
+    last_ms = arrivals[-1].spec.submitted_ms if arrivals else 0
+    day_ms = DAY_S * 1000
+    return (last_ms // day_ms + 1) * day_ms
+
+
+def simulate(plan: Plan, writers: Sequence[Writer] = (), progress: Progress | None = None) -> Report:
+    """Run it to its end.
+
+    Args:
+        writers: each gets every line of the decision log.
+    """
+    return _Simulation(plan, writers).run(progress or (lambda _now_ms, _submitted: None))
+
+
+class _Simulation:
+    def __init__(self, plan: Plan, writers: Sequence[Writer]) -> None:
+        self._plan = plan
+        self._metrics = Metrics()
+        log = Log(0, (self._metrics.take, *writers))
+        quota = self._quota()
+        log.fleet(0, plan.fleet.hosts, {} if quota.open else written(plan.fleet.quota), plan.fleet.settings.written)
+        setting = Setting(0, plan.fleet.hosts, quota, plan.policy, announce_checkpoints=False)
+        self._world = World(setting, log)
+        self._coming = list(reversed(plan.arrivals))
+
+    def _quota(self) -> QuotaTree:
+        """The fleet's tree, if it is the one of the trace's teams."""
+        teams = {arrival.spec.team for arrival in self._plan.arrivals}
+        return self._plan.fleet.tree() if teams <= self._plan.fleet.teams() else QuotaTree(open=True)
+
+    def run(self, progress: Progress) -> Report:
+        while (now_ms := self._next_ms()) is not None and now_ms <= self._plan.until_ms:
+            self._world.put_forward(now_ms)
+            while self._coming and self._coming[-1].spec.submitted_ms <= now_ms:
+                self._submit(self._coming.pop())
+            self._world.settle()
+            progress(now_ms, len(self._plan.arrivals) - len(self._coming))
+        self._world.clock.put_forward(self._plan.until_ms)
+        return self._metrics.report(self._plan.until_ms / 1000, self._lost_gpu_hours())
+
+    def _next_ms(self) -> int | None:
+        """The next tick at which there is something to do."""
+        moments = [self._world.next_ms(), self._coming[-1].spec.submitted_ms if self._coming else None]
+        next_ms = min((moment for moment in moments if moment is not None), default=None)
+        tick_ms = self._world.setting.tick_ms
+        return None if next_ms is None else -(-next_ms // tick_ms) * tick_ms
+
+    def _submit(self, arrival: Arrival) -> None:
+        self._world.submit(JobIntent(arrival.spec), arrival.behaviour)
+
+    def _lost_gpu_hours(self) -> float:
+        jobs = self._world.history.jobs.values()
+        return sum(job.lost_ms * job.spec.gpus for job in jobs) / 3_600_000
