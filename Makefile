@@ -8,8 +8,9 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: run setup test lint format bench bench-e2e lock
 
+# The system ends with make, even where make is killed.
 run: $(RUN)
-	@exec $(BIN)/python manage.py up
+	@exec setpriv --pdeathsig TERM $(BIN)/python manage.py up
 
 setup: $(RUN)
 
@@ -43,6 +44,8 @@ lock:
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
 	  { echo "gangway: needs Python 3.11 or later as $(PYTHON); name another with PYTHON=..." >&2; exit 1; }
+	@df -Pm . | awk 'NR == 2 && $$4 < 1536 { exit 1 }' || \
+	  { echo "gangway: the disk of $(CURDIR) is full: .venv and the data need 1.5 GB" >&2; exit 1; }
 	@.ci/packages --for-run $(PYTHON)
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || \
 	  { echo "gangway: $(PYTHON) cannot make environments: install python3-venv" >&2; exit 1; }

@@ -76,10 +76,17 @@ def answers(sockets: Path) -> bool:
 
 
 def ensure_database(sockets: Path) -> None:
-    """Create the database if the server is new."""
-    with psycopg.connect(url(sockets, "postgres"), autocommit=True) as connection:
-        if connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone() is None:
-            connection.execute(f'CREATE DATABASE "{DATABASE}"')
+    """Create the database if the server is new.
+
+    Raises:
+        CannotStart: the server runs, but cannot do it (a full disk).
+    """
+    try:
+        with psycopg.connect(url(sockets, "postgres"), autocommit=True) as connection:
+            if connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone() is None:
+                connection.execute(f'CREATE DATABASE "{DATABASE}"')
+    except psycopg.Error as error:
+        raise CannotStart(f"PostgreSQL cannot make its database: {' '.join(str(error).split())}") from error
 
 
 def initialise(data: Path, user: str | None, capabilities: tuple[str, ...], *, durable: bool = True) -> None:
@@ -93,7 +100,7 @@ def initialise(data: Path, user: str | None, capabilities: tuple[str, ...], *, d
     argv = [_binary("initdb"), "-D", str(unfinished), "-U", "postgres", "--auth=trust", "--encoding=UTF8"]
     argv += ["--locale=C.UTF-8", *(() if durable else ("--no-sync",))]
     initdb = Program(name="initdb", argv=tuple(argv), user=user, capabilities=capabilities)
-    done = subprocess.run(leashed(initdb), cwd="/", capture_output=True, text=True)
+    done = subprocess.run(leashed(initdb), cwd="/", capture_output=True, text=True, start_new_session=True)
     if done.returncode != 0:
         raise CannotStart(f"PostgreSQL cannot be initialised in {data}: {_last_line(done.stderr or done.stdout)}")
     unfinished.rename(data)
