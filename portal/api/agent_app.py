@@ -157,11 +157,8 @@ class AgentApp:
         return identity
 
     async def _take_in(self, request: SyncRequest) -> None:
-        if self._desk.admit(request):
-            SYNCS.labels(Outcome.UNCHANGED).inc()
-            return
         try:
-            changed = await self._in_thread(self._settle, request)
+            changed = not self._desk.admit(request) and await self._in_thread(self._settle, request)
         except StoreUnavailable as error:
             raise Refused(Outcome.STORE_AWAY, "the report was not written; send it again") from error
         SYNCS.labels(Outcome.CHANGED if changed else Outcome.UNCHANGED).inc()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
 
-from nodes.protocol import digest, encode_assignments
 from scheduler.core.orders import orders
+
+from nodes.protocol import digest, encode_assignments
 from scheduler.core.snapshot import Snapshot
 from scheduler.picture import Picture, Touched
 
@@ -38,8 +38,6 @@ class OrderBook:
         self._mutex = Lock()
         """Guards the fields below against the picture's thread. Taken before the picture's own lock, never inside."""
         self._orders: dict[str, Orders] = {}
-        self._nodes_of: defaultdict[str, set[str]] = defaultdict(set)
-        """For each job the nodes whose orders in the book name it."""
         self.revision = 0
         self.close = picture.listen(self._follow)
         with self._mutex:
@@ -63,30 +61,16 @@ class OrderBook:
             # It only says that it cannot load yet: nobody was given orders.
             return
         with self._mutex, self._picture.reading() as snapshot:
-            affected = set(self._orders) if touched.everything else self._affected(snapshot, touched)
+            affected = self._orders.keys() if touched.everything else touched.nodes & self._orders.keys()
             former = {node: self._orders[node].hash for node in affected}
-            changed = frozenset(node for node in affected if self._compute(snapshot, node).hash != former[node])
+            changed = frozenset(node for node, known in former.items() if self._compute(snapshot, node).hash != known)
             # The snapshot may be ahead of this message, but then further ones are on their way: claim no more.
             self.revision = touched.revision if touched.everything else max(self.revision, touched.revision)
         self._notify(changed, self.revision)
 
-    def _affected(self, snapshot: Snapshot, touched: Touched) -> set[str]:
-        nodes = set(touched.nodes)
-        for job in touched.jobs:
-            nodes |= self._nodes_of.pop(job, set())
-            found = snapshot.jobs.get(job)
-            if found is not None:
-                nodes.update(piece.node for piece in found.decision.allocation)
-        return nodes & self._orders.keys()
-
     def _compute(self, snapshot: Snapshot, node: str) -> Orders:
         assignments = orders(snapshot, node)
-        self._note(node, (assignment.job for assignment in assignments))
         encoded = encode_assignments(assignments)
         fence = max((assignment.fence for assignment in assignments), default=0)
         computed = self._orders[node] = Orders(digest(encoded), encoded, fence)
         return computed
-
-    def _note(self, node: str, jobs: Iterable[str]) -> None:
-        for job in jobs:
-            self._nodes_of[job].add(node)

@@ -9,3 +9,7 @@ from portal.settings.base import *  # noqa: E402, F403
 SECRET_KEY = "for-tests"  # noqa: S105
 ALLOWED_HOSTS = ["*"]
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+# Static files straight from their sources: nothing is collected before the tests.
+WHITENOISE_USE_FINDERS = True
+WHITENOISE_AUTOREFRESH = True
