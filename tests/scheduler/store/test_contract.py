@@ -122,7 +122,11 @@ def test_many_commits_at_once_are_answered_each_in_its_place(seam: Seam) -> None
 
 
 def test_one_that_cannot_be_done_does_not_hide_the_others(seam: Seam) -> None:
-    commits = [([], [Put(seam.key("a"), b"")]), ([], [Put(seam.key("b"), b"", 12345)]), ([], [Put(seam.key("c"), b"")])]
+    commits: list[Transaction] = [
+        ([], [Put(seam.key("a"), b"")]),
+        ([], [Put(seam.key("b"), b"", 12345)]),
+        ([], [Put(seam.key("c"), b"")]),
+    ]
     first, gone, last = seam.store.commit_many(commits)
     assert isinstance(gone, LeaseGone)
     assert isinstance(first, Committed) and first.ok
