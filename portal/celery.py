@@ -18,7 +18,16 @@ from kombu.common import Broadcast
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings.local")
 
+ticks = Broadcast("scheduler")
+
 app = Celery("gangway")
+app.set_default()  # in every thread, not only in the one that imports this
 app.config_from_object("django.conf:settings", namespace="CELERY")
-app.conf.task_queues = (Broadcast("scheduler"), Queue("recording"), Queue("default"))
+app.conf.task_queues = (ticks, Queue("recording"), Queue("default"))
+app.conf.task_routes = {
+    # A sender has to declare the exchange, or the transport takes it for one that fans nothing out.
+    "scheduler.tasks.tick": {"queue": "scheduler", "declare": [ticks.exchange]},
+    "scheduler.tasks.record": {"queue": "recording"},
+    "scheduler.tasks.sweep_outbox": {"queue": "recording"},
+}
 app.autodiscover_tasks(["scheduler", "nodes", "quotas"])

@@ -6,7 +6,6 @@ until it is gone. A crash between any two steps repeats work that changes nothin
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import structlog
@@ -69,10 +68,10 @@ def sweep(store: Store, limit: int = SWEEP_ROWS) -> int:
     return delivered
 
 
-def _deliver_now(row_id: int, store: Callable[[], Store] = connections.store) -> None:
+def _deliver_now(row_id: int) -> None:
     """What runs after the commit: its failure is the sweep's work, never the answer to the request."""
     try:
-        deliver(row_id, store())
+        deliver(row_id, connections.store())
     except (StoreUnavailable, TooLarge, DatabaseError) as error:
         log.warning("an intent stays in the outbox", row=row_id, error=str(error))
     else:

@@ -74,6 +74,7 @@ class Runtime:
         self._loader = Loader(store)
         self._token: int | None = None
         self._renewed_ms = 0
+        self._latest_ms = 0
 
     def step(self, now_ms: int, leading: Callable[[], None] = lambda: None) -> Step:
         """Decide what can be decided at ``now_ms`` and commit it; does nothing while another process leads.
@@ -128,7 +129,9 @@ class Runtime:
 
     def _decide(self, token: int, now_ms: int) -> Result:
         try:
-            decided = plan(self._loader.snapshot, self._policy, now_ms, token)
+            # A wall clock may be set back; the plan's never goes back.
+            self._latest_ms = max(self._latest_ms, now_ms)
+            decided = plan(self._loader.snapshot, self._policy, self._latest_ms, token)
             done = commit(self._store, self._loader, decided, token, self._ids)
         except BaseException:
             # Nobody knows what a plan that broke off has left in the snapshot.

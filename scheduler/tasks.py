@@ -24,7 +24,7 @@ def poke() -> None:
     wakeups.tick.ring()
 
 
-@shared_task(queue="scheduler", ignore_result=True)
+@shared_task
 def tick() -> None:
     """Decide what can be decided now, if this process leads; else return at once."""
     done = runtime.this_process().step(clock.now_ms(), leading=wakeups.tick.clear)
@@ -34,7 +34,7 @@ def tick() -> None:
         wakeups.tick.ring()
 
 
-@shared_task(queue="recording", ignore_result=True)
+@shared_task
 def record() -> None:
     """Copy the journal into PostgreSQL, and what came in meanwhile."""
     wakeups.recording.clear()
@@ -45,7 +45,7 @@ def record() -> None:
         log.warning("the journal waits: the store is away", error=str(error))
 
 
-@shared_task(queue="recording", ignore_result=True)
+@shared_task
 def sweep_outbox() -> None:
     """Deliver the intents that a crash or an outage left in the outbox."""
     try:

@@ -23,9 +23,8 @@ FLAG_ENDS_S = 3
 class Wakeup:
     """The wake-up of one Celery task. Redis holds the flag; a Redis that is away costs promptness and nothing else."""
 
-    def __init__(self, task: str, queue: str) -> None:
+    def __init__(self, task: str) -> None:
         self._task = task
-        self._queue = queue
         self._flag = f"gangway:waiting:{task}"
 
     def ring(self) -> bool:
@@ -40,7 +39,7 @@ class Wakeup:
 
     def _send(self) -> bool:
         try:
-            current_app.send_task(self._task, queue=self._queue, expires=FLAG_ENDS_S, retry=False)
+            current_app.send_task(self._task, expires=FLAG_ENDS_S, retry=False)
         except (redis.RedisError, OperationalError, OSError) as error:
             log.warning("could not wake a task; beat will", task=self._task, error=str(error))
             self.clear()
@@ -55,5 +54,5 @@ class Wakeup:
             log.warning("could not clear a wake-up; it ends by itself", task=self._task, error=str(error))
 
 
-tick = Wakeup("scheduler.tasks.tick", "scheduler")
-recording = Wakeup("scheduler.tasks.record", "recording")
+tick = Wakeup("scheduler.tasks.tick")
+recording = Wakeup("scheduler.tasks.record")

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from csp import constants as csp
+
 BASE_DIR = Path(__file__).resolve().parent.parent.parent
 
 POSTGRES_URL = os.environ.get("GANGWAY_POSTGRES_URL", "postgresql://postgres@127.0.0.1:5432/gangway")
@@ -146,6 +148,16 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 1024 * 1024
 X_FRAME_OPTIONS = "DENY"
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SESSION_COOKIE_HTTPONLY = True
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [csp.SELF],
+        "img-src": [csp.SELF, "data:"],
+        "object-src": [csp.NONE],
+        "base-uri": [csp.NONE],
+        "form-action": [csp.SELF],
+        "frame-ancestors": [csp.NONE],
+    }
+}
 
 GANGWAY_POLICY: dict[str, Any] = {"reason_every_ms": 2000, "heartbeat_timeout_ms": 15_000}
 """How the live tick decides: fields of ``scheduler.core.types.Policy``; what is left out keeps its default."""
@@ -154,11 +166,6 @@ CELERY_BROKER_URL = REDIS_URL
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_DEFAULT_QUEUE = "default"
-CELERY_TASK_ROUTES = {
-    "scheduler.tasks.tick": {"queue": "scheduler"},
-    "scheduler.tasks.record": {"queue": "recording"},
-    "scheduler.tasks.sweep_outbox": {"queue": "recording"},
-}
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 # A message that nobody took in time is old news: the next one does the same work.
 CELERY_BEAT_SCHEDULE = {

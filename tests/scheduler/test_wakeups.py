@@ -21,7 +21,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.fixture
 def wakeup(redis_url: str) -> Iterator[Wakeup]:
-    wakeup = Wakeup("tests.work", "default")
+    wakeup = Wakeup("tests.work")
     wakeup.clear()
     yield wakeup
     wakeup.clear()
