@@ -14,7 +14,7 @@ from scheduler.core.types import QuotaNode, QuotaTree
 def tree() -> QuotaTree:
     """The whole tree, parents before their children, siblings by name, with the version in force. Two queries."""
     rows = list(models.QuotaNode.objects.order_by("name"))
-    names = {row.pk: row.name for row in rows}
+    names: dict[int | None, str] = {row.pk: row.name for row in rows}
     nodes = tuple(_core(row, names.get(row.parent_id)) for row in _parents_first(rows))
     return QuotaTree(nodes=nodes, version=version())
 

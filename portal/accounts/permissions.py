@@ -102,7 +102,7 @@ def standing_of(request: HttpRequest) -> Standing:
     """The same for the person behind a request, read once a request."""
     known: Standing | None = getattr(request, "_standing", None)
     if known is None or known.user_id != (request.user.pk or 0):
-        known = standing(request.user)  # type: ignore[arg-type]
+        known = standing(request.user)
         request._standing = known  # type: ignore[attr-defined]
     return known
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import msgspec
 
+from scheduler.selectors import NodeRow
+
 
 class Accepted(msgspec.Struct, frozen=True):
     """A job that cannot be lost any more. ``eta`` is null: start times are not predicted yet."""
@@ -130,3 +132,37 @@ class Quotas(msgspec.Struct, frozen=True):
 
     version: int
     nodes: list[QuotaRow]
+
+
+class Why(msgspec.Struct, frozen=True):
+    """Why a job waits; ``explanation`` is null for one that doesn't, or that has not reached the scheduler yet."""
+
+    id: str
+    state: str
+    explanation: dict[str, Any] | None
+
+
+class NodePage(msgspec.Struct, frozen=True):
+    """``counts`` are the nodes listed, by state."""
+
+    counts: dict[str, int]
+    items: list[NodeRow]
+
+
+class NodeWish(msgspec.Struct, frozen=True):
+    """What is wanted of a node now: the reasons for its cordon and its drain, null where there is none."""
+
+    name: str
+    cordon: str | None
+    drain: str | None
+
+
+class BlastRadius(msgspec.Struct, frozen=True):
+    """Whom a drain moves: ``gpus`` counts the whole gangs, ``without_checkpoint`` the jobs that start anew."""
+
+    name: str
+    dry_run: bool
+    jobs: int
+    gpus: int
+    without_checkpoint: int
+    held_by: list[dict[str, Any]]

@@ -6,7 +6,7 @@ from django.urls import path, re_path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
 from rest_framework.permissions import AllowAny
 
-from portal.api import agent, problems, quotas, tokens
+from portal.api import agent, cluster, nodes, problems, queue, quotas, tokens
 from portal.api.jobs import collection, single
 
 _OPEN = {"authentication_classes": [], "permission_classes": [AllowAny]}
@@ -19,6 +19,14 @@ urlpatterns = [
     path("jobs/<str:job_id>/cancel", single.Cancel.as_view(), name="api-job-cancel"),
     path("jobs/<str:job_id>/hold", single.Hold.as_view(), name="api-job-hold"),
     path("jobs/<str:job_id>/release", single.Release.as_view(), name="api-job-release"),
+    path("queue", queue.Queue.as_view(), name="api-queue"),
+    path("cluster", cluster.Cluster.as_view(), name="api-cluster"),
+    path("cluster/map", cluster.ClusterMap.as_view(), name="api-cluster-map"),
+    path("nodes", nodes.Nodes.as_view(), name="api-nodes"),
+    path("nodes/<str:name>", nodes.Node.as_view(), name="api-node"),
+    path("nodes/<str:name>/cordon", nodes.Cordon.as_view(), name="api-node-cordon"),
+    path("nodes/<str:name>/uncordon", nodes.Uncordon.as_view(), name="api-node-uncordon"),
+    path("nodes/<str:name>/drain", nodes.Drain.as_view(), name="api-node-drain"),
     path("quotas", quotas.QuotaTree.as_view(), name="api-quotas"),
     path("auth/tokens", tokens.Tokens.as_view(), name="api-tokens"),
     path("auth/tokens/<str:token_id>", tokens.OneToken.as_view(), name="api-token"),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, cast
+from typing import cast
 
 from django.db.models import Q
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from portal.accounts.permissions import Standing
+from portal.api import answers
 from portal.api.answers import EventPage, JobDetail, JobEvent
 from portal.api.description import describe
 from portal.api.endpoint import Endpoint
@@ -63,10 +64,11 @@ class Events(Endpoint):
 
 
 class Why(Endpoint):
-    @describe("Why a job waits, and the smallest change that would start it", dict[str, Any], problems=(404, 503))
+    @describe("Why a job waits, and the smallest change that would start it", answers.Why, problems=(404, 503))
     def get(self, request: Request, job_id: str) -> Response:
         job = job_of(job_id, self.standing)
-        return Response(selectors.why(picture(), live_policy(), job.pk, clock.now_ms(), self.standing.team_names))
+        found = selectors.why(picture(), live_policy(), job.pk, clock.now_ms(), self.standing.team_names)
+        return Response(answers.Why(job.pk, detail(job).state, found))
 
 
 class _Wish(Endpoint):

@@ -1,0 +1,38 @@
+"""`cluster`: sums over the fleet. `cluster/map`: every host and every GPU, compact."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.utils.decorators import method_decorator
+from django.views.decorators.gzip import gzip_page
+from drf_spectacular.utils import OpenApiParameter
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from portal.api.description import describe
+from portal.api.endpoint import Endpoint
+from scheduler import clock, selectors
+from scheduler.picture import picture
+
+_IF_NONE_MATCH = OpenApiParameter("If-None-Match", type=str, location="header", description="The ETag of a map held.")
+
+
+class Cluster(Endpoint):
+    @describe("GPUs by type, hosts by state, jobs by phase", selectors.ClusterSummary, problems=(503,))
+    def get(self, request: Request) -> Response:
+        return Response(selectors.cluster(picture(), clock.now_ms()))
+
+
+@method_decorator(gzip_page, name="dispatch")
+class ClusterMap(Endpoint):
+    @describe("The map, as of its revision", dict[str, Any], headers=(_IF_NONE_MATCH,), also=(304,), problems=(503,))
+    def get(self, request: Request) -> Response:
+        shown = picture()
+        # Weak: the bytes may be compressed or not. A picture that went stale is another one.
+        tag = f'W/"{shown.revision}-{shown.stale_since_ms or 0}"'
+        if shown.revision and request.headers.get("If-None-Match") == tag:
+            return Response(status=304, headers={"ETag": tag})
+        found = selectors.cluster_map(shown, clock.now_ms())
+        tag = f'W/"{found["revision"]}-{found["stale_since_ms"] or 0}"'
+        return Response(found, headers={"ETag": tag})
