@@ -4,10 +4,34 @@ from django.urls import URLPattern, URLResolver, include, path
 
 from portal.api.health import healthz, readyz
 from portal.api.metrics import metrics
+from portal.views import cluster, job, jobs
+from portal.views.home import home
+from portal.views.preferences import preferences
+from portal.views.queue import queue
+from portal.views.signin import sign_in, sign_out
+from portal.views.submit import submit
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("api/v1/", include("portal.api.urls")),
     path("healthz", healthz, name="healthz"),
     path("readyz", readyz, name="readyz"),
     path("metrics", metrics, name="metrics"),
+    path("", home, name="home"),
+    path("sign-in/", sign_in, name="sign-in"),
+    path("sign-out/", sign_out, name="sign-out"),
+    path("preferences/", preferences, name="preferences"),
+    path("jobs/", jobs.jobs, name="jobs"),
+    path("jobs/new/", submit, name="submit"),
+    path("jobs/<str:job_id>/", job.job, name="job"),
+    path("jobs/<str:job_id>/cancel/", job.cancel, name="job-cancel"),
+    path("jobs/<str:job_id>/hold/", job.hold, name="job-hold"),
+    path("jobs/<str:job_id>/release/", job.release, name="job-release"),
+    path("queue/", queue, name="queue"),
+    path("cluster/", cluster.cluster, name="cluster"),
+    path("cluster/hosts/", cluster.nodes, name="nodes"),
+    path("cluster/hosts/<str:name>/", cluster.node, name="node"),
+    path("cluster/hosts/<str:name>/panel/", cluster.panel, name="node-panel"),
+    path("cluster/hosts/<str:name>/cordon/", cluster.cordon, name="node-cordon"),
+    path("cluster/hosts/<str:name>/uncordon/", cluster.uncordon, name="node-uncordon"),
+    path("cluster/hosts/<str:name>/drain/", cluster.drain, name="node-drain"),
 ]

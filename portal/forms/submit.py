@@ -140,10 +140,10 @@ class SubmitForm(forms.Form):
             self.request_made = answer if not self.errors else None
             return self.cleaned_data
         for error in answer:
-            self._tell(error)
+            self.tell(error)
         return self.cleaned_data
 
-    def _tell(self, error: FieldError) -> None:
+    def tell(self, error: FieldError) -> None:
         """Put an error of the body beside the field that it comes from, once."""
         name = field_of(error.field)
         if name is not None and name in self.errors:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -13,8 +14,10 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from portal.forms.submit import HINT_WORDS
 from portal.views.preferences import preference_of, zone_of
 from portal.views.words import reason_words
+from scheduler.core.types import Hint
 
 register = template.Library()
 
@@ -145,3 +148,52 @@ def reason_short(code: str | None) -> str:
 @register.filter
 def priority_name(priority: int) -> str:
     return f"P{priority}"
+
+
+@register.filter
+def since(end: datetime, start: datetime) -> str:
+    return duration(end - start)
+
+
+@register.filter
+def words(text: str) -> list[str]:
+    return text.split()
+
+
+@register.filter
+def as_typed(command: list[str] | None) -> str:
+    """An argument list as one would type it in a shell."""
+    return shlex.join(str(word) for word in command or [])
+
+
+@register.filter
+def hint_words(hint: str) -> str:
+    return HINT_WORDS.get(Hint(hint), hint)
+
+
+@register.filter
+def ago(start_ms: int, now_ms: int) -> str:
+    return duration_words(max(0, now_ms - start_ms))
+
+
+@register.filter
+def at(held: dict[str, Any], key: str) -> Any:
+    return held.get(key, "")
+
+
+@register.simple_tag
+def blast(jobs: list[dict[str, Any]]) -> str:
+    """What a drain stops: whole gangs, also their parts on other hosts."""
+    if not jobs:
+        return "Nothing runs here now: no job is stopped."
+    gpus = sum(job["gpus"] for job in jobs)
+    lost = sum(1 for job in jobs if not job["checkpoints"])
+    stopped = f"Stops {len(jobs)} job{'' if len(jobs) == 1 else 's'} on {gpus} GPUs, whole gangs"
+    saved = "all can save their work" if not lost else f"{lost} cannot save their work"
+    return f"{stopped}; {saved}. They wait for new places."
+
+
+@register.filter
+def plus(first: int, rows: list[Any]) -> int:
+    """The number of the last of ``rows`` where the first one has number ``first``."""
+    return first + len(rows) - 1

@@ -13,7 +13,7 @@ function keepPreferences(form) {
     }
     document.dispatchEvent(new CustomEvent("preferences"));
     const answer = await fetch(form.action, { method: "POST", body, redirect: "manual" });
-    if (answer.status >= 400) form.submit();
+    if (answer.status >= 400) location.reload();
   });
 }
 

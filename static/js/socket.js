@@ -66,7 +66,10 @@ export class LiveView {
       this.revision = message.revision;
       this.handlers.delta(message);
     } else if (message.type === "stale") {
-      this.stale(message.since_ms);
+      this.revision = null;
+      this.stale(message.since_ms ?? Date.now());
+    } else if (message.type !== "pulse") {
+      this.handlers.other?.(message);
     }
   }
 

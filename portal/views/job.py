@@ -1,0 +1,129 @@
+"""One job: its state and why, its place, its attempts; and what its people may do to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import groupby
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_POST, require_safe
+
+from portal.accounts.permissions import standing_of
+from portal.views import present
+from portal.views.jobs import job_seen
+from portal.views.timeline import Attempt, attempts
+from scheduler import clock, selectors, services
+from scheduler.core.types import TERMINAL, Phase
+from scheduler.models import Job
+
+MOST_EVENTS = 2000
+
+
+@login_required
+@require_safe
+def job(request: HttpRequest, job_id: str) -> HttpResponse:
+    found = job_seen(request, job_id)
+    part = getattr(request, "htmx", False)
+    response = render(request, "job/live.html" if part else "job/page.html", _context(request, found))
+    response["Vary"] = "HX-Request"
+    return response
+
+
+def _context(request: HttpRequest, found: Job) -> dict[str, Any]:
+    standing = standing_of(request)
+    now_ms = clock.now_ms()
+    live = None if found.state in TERMINAL else present.live_job(found.pk)
+    phase = Phase(live.phase if live is not None else found.state)
+    history = attempts(found.submitted_at, selectors.job_events(found.pk)[:MOST_EVENTS])
+    allocation = list(live.allocation) if live is not None else _recorded_places(found)
+    return {
+        "job": found,
+        "live": live,
+        "phase": phase,
+        "over": phase in TERMINAL,
+        "attempts": list(reversed(history)),
+        "bars": bars(history, now_ms),
+        "racks": by_rack(allocation),
+        "hosts": len(allocation),
+        "why": present.why(found.pk, now_ms, standing.team_names) if phase is Phase.PENDING else None,
+        "position": present.queue_position(found, now_ms) if phase is Phase.PENDING else None,
+        "started_ms": live.started_ms if live is not None else None,
+        "may_act": standing.may_act_on(found.team.name, found.submitted_by_id, found.owner),
+        "freshness": present.freshness(),
+        "now_ms": now_ms,
+    }
+
+
+def _recorded_places(found: Job) -> list[dict[str, Any]]:
+    """The last allocation as history has it, empty once the job holds nothing; racks are the live state's to know."""
+    return [] if found.state in TERMINAL or found.state == Phase.PENDING else list(found.allocation)
+
+
+def by_rack(allocation: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The hosts of a gang by zone and rack: ``[{"az", "rack", "gpus", "hosts": [{"node", "gpus"}]}]``."""
+
+    def rack_of(part: dict[str, Any]) -> tuple[str, str]:
+        return part.get("az") or "", part.get("rack") or ""
+
+    found = []
+    for (az, rack), parts in groupby(sorted(allocation, key=lambda part: (*rack_of(part), part["node"])), rack_of):
+        hosts = list(parts)
+        found.append({"az": az, "rack": rack, "hosts": hosts, "gpus": sum(len(part["gpus"]) for part in hosts)})
+    return found
+
+
+def bars(history: list[Attempt], now_ms: int) -> list[dict[str, Any]]:
+    """The whole life of a job as one strip: ``{"state", "x", "width", "words"}`` in thousandths of its length."""
+    now = clock.to_datetime(now_ms)
+    spans = [(span, attempt.number) for attempt in history for span in attempt.spans(now)]
+    if not spans:
+        return []
+    first, last = spans[0][0][1], spans[-1][0][2]
+    whole = max((last - first).total_seconds(), 0.001)
+    return [
+        {
+            "state": state,
+            "x": round(1000 * (start - first).total_seconds() / whole, 2),
+            "width": round(max(1000 * (end - start).total_seconds() / whole, 1.5), 2),
+            "attempt": number,
+            "span": end - start,
+        }
+        for (state, start, end), number in spans
+    ]
+
+
+def _wish(job_id: str, request: HttpRequest, ask: Callable[[str], Job], words: str) -> HttpResponse:
+    """Ask something of a job for the person behind the request, tell them, and go back to the job."""
+    found = job_seen(request, job_id)
+    if not standing_of(request).may_act_on(found.team.name, found.submitted_by_id, found.owner):
+        raise PermissionDenied(f"Only its owner, an admin of {found.team.name} or on-call may do that to this job.")
+    try:
+        ask(found.pk)
+    except services.AlreadyOver:
+        messages.warning(request, f"{found.name} was over already.")
+    else:
+        messages.success(request, words.format(found.name))
+    return redirect("job", found.pk)
+
+
+@login_required
+@require_POST
+def cancel(request: HttpRequest, job_id: str) -> HttpResponse:
+    return _wish(job_id, request, services.cancel, "{} is being cancelled.")
+
+
+@login_required
+@require_POST
+def hold(request: HttpRequest, job_id: str) -> HttpResponse:
+    return _wish(job_id, request, services.hold, "{} is held: it starts no attempt until it is released.")
+
+
+@login_required
+@require_POST
+def release(request: HttpRequest, job_id: str) -> HttpResponse:
+    return _wish(job_id, request, services.release, "{} is released.")

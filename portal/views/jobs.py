@@ -1,0 +1,124 @@
+"""The list of jobs: one's own, one's teams', or all that one may see. Everything chosen is in the address."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib.auth.decorators import login_required
+from django.db.models import Q, QuerySet
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from portal.accounts.permissions import Standing, standing_of
+from quotas.models import QuotaNode
+from scheduler import clock, selectors
+from scheduler.core.types import Phase
+from scheduler.models import Job
+
+PAGE = 50
+JOB_ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}", re.ASCII)
+STATES = {phase.value: phase for phase in Phase}
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What the address asks for. ``after`` is the id of the last job of the page before."""
+
+    mine: bool
+    wanted: selectors.JobFilter
+    after: str
+
+
+@login_required
+@require_safe
+def jobs(request: HttpRequest) -> HttpResponse:
+    standing = standing_of(request)
+    chosen = choose(request.GET, standing)
+    page, more = _page(selectors.jobs(chosen.wanted, standing.team_ids), chosen.after)
+    context = {
+        "jobs": page,
+        "chosen": chosen,
+        "counts": _counts(chosen, standing),
+        "teams": _teams(standing),
+        "older": _query(request.GET, after=page[-1].id) if more else "",
+        "newer": _query(request.GET, after="") if chosen.after else "",
+        "narrowed": _narrowed(chosen.wanted),
+        "now_ms": clock.now_ms(),
+    }
+    part = getattr(request, "htmx", False) and not request.htmx.history_restore_request  # type: ignore[attr-defined]
+    response = render(request, "jobs/results.html" if part else "jobs/page.html", context)
+    response["Vary"] = "HX-Request"
+    return response
+
+
+def job_seen(request: HttpRequest, job_id: str) -> Job:
+    """The job, if the person behind the request may see it.
+
+    Raises:
+        Http404: there is none, as far as this person may know.
+    """
+    found = None
+    if JOB_ID.fullmatch(job_id):
+        found = selectors.visible_jobs(standing_of(request).team_ids).filter(pk=job_id).first()
+    if found is None:
+        raise Http404(f"There is no job {job_id[:32]} that you may see.")
+    return found
+
+
+def choose(query: QueryDict, standing: Standing) -> Chosen:
+    """Read the address; what it holds that there is not (a state, a priority) narrows nothing."""
+    whose = query.get("whose", "all" if standing.sees_all else "mine")
+    mine = whose != "all"
+    priority = query.get("priority", "")
+    wanted = selectors.JobFilter(
+        teams=tuple(team for team in [query.get("team", "")] if team),
+        owner=standing.email if mine else "",
+        states=tuple(state for state in query.getlist("state") if state in STATES),
+        priorities=(int(priority[1]),) if priority in ("P0", "P1", "P2", "P3") else (),
+        gpu_type=query.get("gpu_type", ""),
+        text=query.get("q", "").replace("\x00", "").strip(),
+    )
+    return Chosen(mine, wanted, query.get("after", ""))
+
+
+def _page(found: QuerySet[Job], after: str) -> tuple[list[Job], bool]:
+    """The page behind the job ``after``, and whether there is more. A job that is not there starts at the newest."""
+    last = found.filter(pk=after).first() if JOB_ID.fullmatch(after) else None
+    if last is not None:
+        at = last.submitted_at
+        # The first condition lets the index be used.
+        found = found.filter(submitted_at__lte=at).filter(Q(submitted_at__lt=at) | Q(id__lt=last.pk))
+    rows = list(found[: PAGE + 1])
+    return rows[:PAGE], len(rows) > PAGE
+
+
+def _counts(chosen: Chosen, standing: Standing) -> list[dict[str, Any]]:
+    """How many jobs each state has, under every other filter."""
+    counted = selectors.state_counts(replace(chosen.wanted, states=()), standing.team_ids)
+    everything = {"value": "", "word": "All", "count": sum(counted.values()), "chosen": not chosen.wanted.states}
+    return [everything] + [
+        {"value": state, "word": state.capitalize(), "count": counted.get(state, 0), "chosen": state in chosen.wanted.states}
+        for state in STATES
+        if counted.get(state) or state in chosen.wanted.states or state in ("PENDING", "RUNNING")
+    ]
+
+
+def _teams(standing: Standing) -> list[str]:
+    """The teams that the list can be narrowed to."""
+    leaves = QuotaNode.objects.filter(children=None).order_by("name")
+    if standing.team_ids is not None:
+        leaves = leaves.filter(pk__in=standing.team_ids)
+    return list(leaves.values_list("name", flat=True))
+
+
+def _narrowed(wanted: selectors.JobFilter) -> bool:
+    return bool(wanted.teams or wanted.states or wanted.priorities or wanted.gpu_type or wanted.text)
+
+
+def _query(query: QueryDict, **changes: str) -> str:
+    kept = [(name, value) for name, values in query.lists() for value in values if name not in changes]
+    return urlencode(kept + [(name, value) for name, value in changes.items() if value])

@@ -1,0 +1,131 @@
+// The live queue. Rows change in place at once; what would move rows waits while somebody points at them or is among
+// them with the keyboard, and a button says how much is waiting.
+import { LiveView, showFreshness } from "../js/socket.js";
+import { spanWords } from "../js/times.js";
+
+const table = document.getElementById("queue");
+const body = table.tBodies[0];
+const blank = document.getElementById("row").content.firstElementChild;
+const reasons = JSON.parse(document.getElementById("reasons").textContent);
+const held = document.getElementById("held");
+const rows = new Map();       // key → what the server says
+const shown = new Map([...body.rows].map((line) => [line.dataset.key, line]));
+let order = [...shown.keys()];
+let total = shown.size;
+let known = false;
+
+const number = (n) => n.toLocaleString("en").replaceAll(",", "\u202f");
+const put = (line, name, text) => {
+  const cell = line.querySelector(`[data-${name}]`);
+  if (cell && cell.textContent !== text) cell.textContent = text;
+};
+
+function fill(line, row) {
+  put(line, "team", row.team);
+  put(line, "priority", `P${row.priority}`);
+  put(line, "gpus", number(row.gpus));
+  put(line, "type", row.gpu_type);
+  put(line, "why", row.hold ? "held by a person" : reasons[row.reason ?? ""] ?? row.reason);
+  line.querySelector("[data-wait]").dataset.since = row.submitted_ms;
+  put(line, "wait", spanWords(Date.now() - row.submitted_ms));
+  const link = line.querySelector("[data-name]");
+  line.querySelector("[data-other]").hidden = row.id !== null;
+  if (!link) return;
+  link.hidden = row.id === null;
+  if (row.id === null) return;
+  link.href = `/jobs/${row.id}/`;
+  if (link.textContent !== row.name) link.textContent = row.name;
+}
+
+function places() {
+  let place = 0;
+  for (const key of order) {
+    const row = rows.get(key), line = shown.get(key);
+    if (row?.tried) place += 1;
+    if (line && row) put(line, "place", row.tried ? number(place) : "not now");
+  }
+}
+
+function pending() {
+  const now = [...body.rows].filter((line) => !line.classList.contains("left")).map((line) => line.dataset.key);
+  const left = [...body.rows].length - now.length;
+  const fresh = order.filter((key) => !shown.has(key)).length;
+  const moved = now.join() !== order.filter((key) => shown.has(key)).join();
+  return { left, fresh, moved };
+}
+
+const reading = () => body.matches(":hover") || body.contains(document.activeElement);
+
+// Brings the rows into the order that the server told, with the fewest moves.
+function settle() {
+  for (const [key, line] of shown) {
+    if (rows.has(key)) continue;
+    line.remove();
+    shown.delete(key);
+  }
+  order.forEach((key, index) => {
+    let line = shown.get(key);
+    if (!line) {
+      line = blank.cloneNode(true);
+      line.dataset.key = key;
+      fill(line, rows.get(key));
+      line.classList.add("changed");
+      shown.set(key, line);
+    }
+    if (body.rows[index] !== line) body.insertBefore(line, body.rows[index] ?? null);
+  });
+  places();
+  held.hidden = true;
+}
+
+function show() {
+  for (const [key, line] of shown) {
+    const row = rows.get(key);
+    line.classList.toggle("left", !row);
+    if (row) fill(line, row);
+  }
+  places();
+  const waiting = pending();
+  if (!waiting.left && !waiting.fresh && !waiting.moved) held.hidden = true;
+  else if (reading()) hold(waiting);
+  else settle();
+  figures();
+}
+
+function hold({ left, fresh, moved }) {
+  const words = [fresh && `${fresh} new`, left && `${left} left`, moved && !fresh && !left && "order changed"];
+  held.textContent = `Show: ${words.filter(Boolean).join(", ") || "order changed"}`;
+  held.hidden = false;
+}
+
+function figures() {
+  document.getElementById("total").textContent = number(total);
+  const oldest = Math.min(...[...rows.values()].map((row) => row.submitted_ms));
+  const longest = document.getElementById("longest");
+  if (Number.isFinite(oldest)) longest.dataset.since = oldest;
+  else delete longest.dataset.since;
+  longest.textContent = Number.isFinite(oldest) ? spanWords(Date.now() - oldest) : "–";
+  document.getElementById("empty").hidden = order.length > 0;
+  const cut = document.getElementById("cut");
+  cut.hidden = total <= order.length;
+  cut.textContent = `the first ${order.length}`;
+}
+
+function take(message) {
+  for (const key of message.gone ?? []) rows.delete(key);
+  for (const row of message.put) rows.set(row.key, row);
+  if (message.order) order = message.order;
+  total = message.total;
+  document.getElementById("gpus").textContent = number(message.gpus);
+  show();
+}
+
+held.addEventListener("click", () => { settle(); body.parentElement.focus(); });
+body.addEventListener("pointerleave", () => { if (known && !reading()) show(); });
+body.addEventListener("focusout", () => setTimeout(() => { if (known && !reading()) show(); }, 0));
+
+new LiveView("/ws/queue/", {
+  snapshot(message) { known = true; rows.clear(); take({ gone: [], ...message }); },
+  delta: take,
+  freshness: showFreshness(document.querySelector("[data-live]")),
+});
