@@ -116,6 +116,10 @@ class Snapshot:
         if decision.phase in HOLDING and old.phase in HOLDING and decision.allocation == job.held:
             self._renew(job, decision)
             return None
+        if job.group is not None and _same_wait(old, decision):
+            job.group.restate(old.reason, decision.reason)
+            job.decision = decision
+            return None
         self._detach(job, self.now_ms)
         freed = old.gpu_type if old.phase in HOLDING else None
         job.decision = decision
@@ -129,6 +133,10 @@ class Snapshot:
         now_holds = job.decision.phase in HOLDING
         if now_holds and decision.phase in HOLDING and job.held == decision.allocation:
             self._renew(job, decision)
+            return
+        if job.group is not None and _same_wait(job.decision, decision):
+            job.group.restate(job.decision.reason, decision.reason)
+            job.decision = decision
             return
         self._detach(job, job.decision.bound_ms or 0)
         job.decision = decision
@@ -419,6 +427,16 @@ class Snapshot:
     def pick(self, names: Iterable[str]) -> list[Job]:
         """Those of the named jobs that are here, in the order of their names."""
         return [self.jobs[name] for name in sorted(names) if name in self.jobs]
+
+
+def _same_wait(one: JobDecision, other: JobDecision) -> bool:
+    """Whether a waiting job goes on waiting as before, but for its reason."""
+    return (
+        other.phase is Phase.PENDING
+        and one.met == other.met
+        and one.avoid == other.avoid
+        and one.not_before_ms == other.not_before_ms
+    )
 
 
 def _same_inventory(one: NodeIntent, other: NodeIntent) -> bool:

@@ -95,6 +95,14 @@ class Group:
         at = bisect_left(self.keys, key)
         del self.keys[at]
         del self.jobs[at]
+        self._uncount(reason)
+
+    def restate(self, old: Reason | None, new: Reason | None) -> None:
+        """One of its jobs goes on waiting for another reason."""
+        self._uncount(old)
+        self.reasons[new] = self.reasons.get(new, 0) + 1
+
+    def _uncount(self, reason: Reason | None) -> None:
         left = self.reasons[reason] - 1
         if left:
             self.reasons[reason] = left

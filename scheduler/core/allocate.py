@@ -1,0 +1,151 @@
+"""Steps 2 and 3 of a plan: bind whole gangs in queue order; plan the start of those that are blocked, and hold their
+nodes; let through behind them what delays none of them.
+
+Only groups of waiting jobs are walked for which something may have changed since the last plan. What does not fit for
+one job of a shape is not tried for the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from scheduler.core import attempts
+from scheduler.core.draft import Draft
+from scheduler.core.job import Job
+from scheduler.core.lifecycle import remaining_ms
+from scheduler.core.limits import Asker, Limits
+from scheduler.core.placement import Placement, Sieve, find, may_fit
+from scheduler.core.queue import Walk
+from scheduler.core.quota import Quota
+from scheduler.core.reserve import Holds
+from scheduler.core.types import ANY_GPU_TYPE, Reason
+from scheduler.core.waiting import Group, Shape
+from scheduler.core.why import Why
+from scheduler.core.work import ALL
+
+
+def allocate(draft: Draft) -> None:
+    """Give away what is free, then write down the holds and the reasons of those that go on waiting."""
+    round_ = Allocation(draft)
+    round_.run()
+    round_.holds.write()
+    round_.why.write()
+
+
+class Allocation:
+    """One walk through the queue."""
+
+    def __init__(self, draft: Draft) -> None:
+        self.draft = draft
+        self.snapshot = draft.snapshot
+        self.limits = Limits(draft.snapshot, draft.now_ms)
+        self.why = Why(draft, self.limits)
+        self.holds = Holds(draft, self.limits)
+        self._shortest_refused: dict[object, int] = {}
+        self._stuck: set[str] = set()
+        self._fits: dict[Shape, bool] = {}
+
+    def run(self) -> None:
+        self.holds.refresh()
+        walk = Walk(self.snapshot, self.draft.policy, self._groups())
+        while (head := walk.head()) is not None:
+            group, name = head
+            self._try(walk, group, self.snapshot.jobs[name])
+
+    def _groups(self) -> Iterable[Group]:
+        """The groups in which a job may start, or be promised a start, that could not before."""
+        work = self.snapshot.work
+        groups = self.snapshot.waiting.groups
+        in_order = not self.draft.policy.backfill or self.draft.policy.order == "fifo"
+        if ALL in work.gained or in_order or self.holds.room():
+            return list(groups.values())
+        fresh = {self.snapshot.jobs[name].group for name in work.arrived if name in self.snapshot.jobs}
+        return [
+            group
+            for group in groups.values()
+            if group in fresh or group.shape.gpu_type in work.gained or group.shape.gpu_type == ANY_GPU_TYPE
+        ]
+
+    def _try(self, walk: Walk, group: Group, job: Job) -> None:
+        shape = group.shape
+        allowed = self._allowed(group)
+        if not allowed:
+            self.why.note(group, Reason.QUOTA_CEILING)
+            walk.dropped()
+            return
+        if shape.gpu_type in self._stuck or ANY_GPU_TYPE in self._stuck:
+            self.why.note(group, Reason.BEHIND_IN_QUEUE)
+            walk.dropped()
+            return
+        left = remaining_ms(job.spec, job.decision)
+        own = self.holds.of(job.id)
+        placement = None
+        if self._may_fit(shape) and (own or not self._refused(group, left)):
+            placement = self._find(group, job, left, allowed)
+        if placement is not None:
+            self._bind(walk, job, placement)
+            return
+        self._blocked(walk, group, job, left, allowed)
+
+    def _allowed(self, group: Group) -> list[str]:
+        """The GPU types of which the group's team may hold as many more."""
+        shape = group.shape
+        leaf = self.snapshot.quota.leaf(group.team)
+        types = [shape.gpu_type] if shape.gpu_type != ANY_GPU_TYPE else list(self.snapshot.topology.by_type)
+        return [name for name in types if Quota.barrier(leaf, name, shape.gpus, group.priority) is None]
+
+    def _may_fit(self, shape: Shape) -> bool:
+        """Whether counts alone let the gang in. What has not fitted once in a plan cannot fit later in it."""
+        fits = self._fits.get(shape, True)
+        if fits:
+            fits = self._fits[shape] = may_fit(self.snapshot.topology, shape)
+        return fits
+
+    def _refused(self, group: Group, left: int) -> bool:
+        shortest = self._shortest_refused.get(self._peers(group))
+        return shortest is not None and left >= shortest
+
+    def _peers(self, group: Group) -> object:
+        """Those for whom the same bars hold: what was refused to one of them is refused to all that run as long."""
+        if self.limits.for_teams or group.shape.gpu_type == ANY_GPU_TYPE:
+            return group
+        return group.shape, group.priority
+
+    def _find(self, group: Group, job: Job, left: int, allowed: list[str]) -> Placement | None:
+        asker = Asker(job.id, group.team, group.priority)
+        sieve = Sieve(group.shape, self.limits, asker, self.draft.now_ms + left)
+        placement = find(self.snapshot.topology, group.shape, sieve, allowed)
+        if placement is None and not self.holds.of(job.id):
+            self._shortest_refused[self._peers(group)] = left
+        return placement
+
+    def _bind(self, walk: Walk, job: Job, placement: Placement) -> None:
+        draft = self.draft
+        allocation = placement.slices()
+        decision, events = attempts.bound(job, allocation, placement.gpu_type, draft.policy, draft.fence, draft.now_ms)
+        self.holds.drop(job.id)
+        if job.id in draft.released:
+            draft.pencil(job, decision)
+        else:
+            draft.decide(job, decision, events, tuple(part.node for part in allocation))
+        self.holds.changed()
+        walk.placed()
+
+    def _blocked(self, walk: Walk, group: Group, job: Job, left: int, allowed: list[str]) -> None:
+        """The job cannot start now: promise it a start if it is its turn, and go on behind it."""
+        policy = self.draft.policy
+        self.why.passed(group, job)
+        if not policy.backfill or policy.order == "fifo":
+            self._stuck.add(group.shape.gpu_type)
+            walk.dropped()
+            return
+        if self.holds.of(job.id):
+            walk.passed()
+            return
+        promised = self.holds.promise(group, job, left, allowed)
+        if promised is not None:
+            walk.promised(promised, job.spec.gpus)
+        elif self._may_fit(group.shape) or self.holds.room_for(group.shape):
+            walk.passed()
+        else:
+            walk.dropped()

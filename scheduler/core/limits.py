@@ -1,0 +1,127 @@
+"""What keeps a free GPU from being used beyond some moment: reservations, maintenance windows, GPUs promised to a team.
+
+A *bar* closes some GPUs of a node from a moment on. A job that would end before it is let through.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scheduler.core.lifecycle import planned_end_ms
+from scheduler.core.snapshot import Snapshot
+from scheduler.core.topology import Node, Rack
+from scheduler.core.types import Reason, Reservation
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """``takes`` GPUs of a node are closed from ``from_ms`` until ``to_ms`` (None: for as long as the bar stands).
+
+    ``why`` is the reason it gives to those it keeps out. It does not keep out ``job``, jobs of ``team``, nor jobs of a
+    higher class than ``priority``.
+    """
+
+    from_ms: int
+    to_ms: int | None
+    takes: int
+    why: Reason
+    job: str | None = None
+    team: str | None = None
+    priority: int = -1
+
+
+class Limits:
+    """All bars, by node; per rack the bitset of nodes that have any."""
+
+    def __init__(self, snapshot: Snapshot, now_ms: int) -> None:
+        self._snapshot = snapshot
+        self._now_ms = now_ms
+        self.by_node: dict[str, list[Bar]] = {}
+        self.masks: dict[Rack, int] = {}
+        self.for_teams = False
+        self._add_windows()
+        for held in snapshot.reservations.held:
+            self.add(held)
+
+    def _add_windows(self) -> None:
+        for name in sorted(self._snapshot.windowed):
+            node = self._snapshot.nodes[name]
+            assert node.intent is not None
+            for window in node.intent.maintenance:
+                if window.end_ms > self._now_ms:
+                    bar = Bar(window.start_ms, window.end_ms, node.intent.gpus, Reason.MAINTENANCE)
+                    self._bar(node, bar)
+
+    def add(self, held: Reservation) -> None:
+        """Close what a reservation holds."""
+        job = self._snapshot.jobs.get(held.job) if held.job is not None else None
+        priority = job.priority if job is not None else -1
+        why = Reason.HELD_FOR_LARGER_JOB if held.job is not None else Reason.RESERVED
+        start = held.start_ms
+        if held.job is not None and held.job in self._snapshot.stopping_for:
+            start = self._now_ms
+        self.for_teams = self.for_teams or held.team is not None
+        for name, takes in zip(held.nodes, held.takes, strict=True):
+            node = self._snapshot.nodes.get(name)
+            if node is not None:
+                self._bar(node, Bar(start, held.end_ms, takes, why, held.job, held.team, priority))
+
+    def remove(self, held: Reservation) -> None:
+        """Open again what a reservation held."""
+        for name in held.nodes:
+            bars = self.by_node.get(name)
+            if bars is None:
+                continue
+            bars[:] = [bar for bar in bars if bar.job != held.job or bar.team != held.team]
+            node = self._snapshot.nodes[name]
+            if not bars and node.rack is not None:
+                del self.by_node[name]
+                self.masks[node.rack] &= ~node.bit
+
+    def _bar(self, node: Node, bar: Bar) -> None:
+        self.by_node.setdefault(node.name, []).append(bar)
+        if node.rack is not None:
+            self.masks[node.rack] = self.masks.get(node.rack, 0) | node.bit
+
+    def against(self, node: Node, gpus: int, end_ms: int, asker: Asker) -> Bar | None:
+        """The first bar that forbids a job of ``gpus`` here that ends at ``end_ms`` by plan; None if none does."""
+        bars = self.by_node.get(node.name, ())
+        for bar in bars:
+            if bar.from_ms >= end_ms or not asker.heeds(bar):
+                continue
+            if self._spare(node, bar, bars, asker) < gpus:
+                return bar
+        return None
+
+    def _spare(self, node: Node, bar: Bar, bars: list[Bar] | tuple[()], asker: Asker) -> int:
+        """GPUs of the node that nobody has planned to use when ``bar`` begins (now, if it has begun)."""
+        at = max(bar.from_ms, self._now_ms)
+        spare = (node.all_mask & ~node.faulty).bit_count()
+        for other in bars:
+            if other.from_ms <= at and (other.to_ms is None or other.to_ms > at) and asker.heeds(other):
+                spare -= other.takes
+        for name, mask in node.jobs.items():
+            if spare <= 0:
+                break
+            job = self._snapshot.jobs[name]
+            if max(planned_end_ms(job.spec, job.decision), self._now_ms + 1) > at:
+                spare -= mask.bit_count()
+        return spare
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Who asks for room, and which kinds of bars it is to heed (None: all)."""
+
+    job: str
+    team: str
+    priority: int
+    ignore: frozenset[Reason] = frozenset()
+
+    def heeds(self, bar: Bar) -> bool:
+        if bar.job is not None:
+            if bar.job == self.job or self.priority < bar.priority:
+                return False
+        elif bar.team is not None and bar.team == self.team:
+            return False
+        return bar.why not in self.ignore

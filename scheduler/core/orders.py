@@ -1,0 +1,59 @@
+"""What the agent of a node should run now, read off the decisions."""
+
+from __future__ import annotations
+
+from scheduler.core.job import Job
+from scheduler.core.snapshot import Snapshot
+from scheduler.core.types import HOLDING, Action, Assignment, Phase
+
+
+def orders(snapshot: Snapshot, node: str) -> tuple[Assignment, ...]:
+    """The assignments of ``node``, by job. What it runs beyond them has to end at once."""
+    record = snapshot.nodes.get(node)
+    if record is None:
+        return ()
+    return tuple(
+        _assignment(snapshot.jobs[name], node)
+        for name in sorted(record.jobs)
+        if name in snapshot.jobs and snapshot.jobs[name].phase in HOLDING
+    )
+
+
+def _assignment(job: Job, node: str) -> Assignment:
+    decision = job.decision
+    first = 0
+    for at, part in enumerate(decision.allocation):
+        if part.node == node:
+            break
+        first += len(part.gpus)
+    else:
+        raise AssertionError(f"{job.id} holds nothing on {node}")
+    action = action_of(job)
+    stop = decision.stop
+    ending = action in (Action.CHECKPOINT, Action.STOP) and stop is not None
+    return Assignment(
+        job=job.id,
+        attempt=decision.attempt,
+        fence=decision.fence,
+        action=action,
+        ranks=tuple(range(first, first + len(part.gpus))),
+        gpus=part.gpus,
+        world_size=job.spec.gpus,
+        node_rank=at,
+        nodes=tuple(piece.node for piece in decision.allocation),
+        deadline_ms=stop.deadline_ms if ending and stop is not None else decision.deadline_ms,
+        saved_work_ms=decision.banked_ms,
+        spec=job.spec,
+    )
+
+
+def action_of(job: Job) -> Action:
+    """What the ranks of a gang that holds GPUs are to do."""
+    decision = job.decision
+    if decision.phase is Phase.STARTING:
+        return Action.PREPARE
+    if decision.phase is Phase.RUNNING:
+        return Action.RUN
+    stop = decision.stop
+    assert stop is not None
+    return Action.STOP if stop.saved or stop.over else Action.CHECKPOINT
