@@ -21,13 +21,9 @@ def orders(snapshot: Snapshot, node: str) -> tuple[Assignment, ...]:
 
 def _assignment(job: Job, node: str) -> Assignment:
     decision = job.decision
-    first = 0
-    for at, part in enumerate(decision.allocation):
-        if part.node == node:
-            break
-        first += len(part.gpus)
-    else:
-        raise AssertionError(f"{job.id} holds nothing on {node}")
+    at = next(at for at, part in enumerate(decision.allocation) if part.node == node)
+    part = decision.allocation[at]
+    first = sum(len(earlier.gpus) for earlier in decision.allocation[:at])
     action = action_of(job)
     stop = decision.stop
     ending = action in (Action.CHECKPOINT, Action.STOP) and stop is not None
