@@ -6,8 +6,7 @@ The lifespan starts what a web process keeps running: its picture of the cluster
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from typing import Any, cast
 
 from django.core.asgi import get_asgi_application
 
@@ -18,24 +17,20 @@ django = get_asgi_application()
 from nodes.agent.limits import allow_many_files  # noqa: E402
 from nodes.protocol import SYNC_PATH  # noqa: E402
 from portal.api import agent_app  # noqa: E402
-from portal.api.body_limit import BodyLimit  # noqa: E402
+from portal.api.body_limit import App, BodyLimit, Receive, Send  # noqa: E402
 from portal.live.routing import application as sockets  # noqa: E402
 from scheduler import connections  # noqa: E402
 from scheduler.picture import picture  # noqa: E402
-
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
 class Portal:
     """One ASGI application out of three, and their lifespan."""
 
     def __init__(self) -> None:
-        self._pages = BodyLimit(django)
+        self._pages = BodyLimit(cast(App, django))
         self._agents: agent_app.AgentApp | None = None
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._live(receive, send)
         elif scope["type"] == "websocket":

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -25,6 +25,7 @@ from nodes.sync import LEASE_S, SYNCS, Outcome, Refused, SyncDesk
 from nodes.tokens import token_hash
 from portal.api.agent_identities import Identities
 from portal.api.agent_waiting import WaitingRoom
+from portal.api.body_limit import Receive, Send
 from scheduler import clock, connections, wakeups
 from scheduler.core.types import NodeReport
 from scheduler.picture import picture
@@ -32,9 +33,6 @@ from scheduler.store.base import StoreUnavailable
 
 log = structlog.get_logger(__name__)
 
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 MAX_BODY = 256 * 1024
 """Bytes of a request: sixteen times what a host of 8 GPUs with four attempts on each has to say."""
@@ -99,7 +97,7 @@ class AgentApp:
             await asyncio.gather(self._renewing, return_exceptions=True)
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         arrived_s = self._monotonic_s()
         if scope["method"] != "POST":
             body = _problem(405, "about:blank", "Method not allowed", "sync by POST")
@@ -118,7 +116,7 @@ class AgentApp:
         else:
             await _send(send, 200, body, b"application/json")
 
-    async def _answer(self, scope: Scope, receive: Receive, arrived_s: float) -> bytes:
+    async def _answer(self, scope: dict[str, Any], receive: Receive, arrived_s: float) -> bytes:
         identity = await self._identify(scope)
         request = _request(await _body(scope, receive), identity)
         await self._take_in(request)
@@ -140,7 +138,7 @@ class AgentApp:
         )
         return encode_answer(answer, orders.encoded if orders else None)
 
-    async def _identify(self, scope: Scope) -> Identity:
+    async def _identify(self, scope: dict[str, Any]) -> Identity:
         header = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
         scheme, _, token = header.decode("latin-1").partition(" ")
         if scheme.lower() != "bearer" or not token:
@@ -199,7 +197,7 @@ def _request(body: bytes, identity: Identity) -> SyncRequest:
     return request
 
 
-async def _body(scope: Scope, receive: Receive) -> bytes:
+async def _body(scope: dict[str, Any], receive: Receive) -> bytes:
     chunks, size, more = [], 0, True
     while more:
         message = await receive()

@@ -22,8 +22,8 @@ class Orders:
     fence: int
 
 
-Notify = Callable[[frozenset[str], int], None]
-"""Called with the nodes whose orders changed and the revision that the book has reached, in the picture's thread."""
+Notify = Callable[[frozenset[str]], None]
+"""Called in the picture's thread whenever the book's revision rose, with the nodes whose orders changed, if any."""
 
 
 class OrderBook:
@@ -66,7 +66,7 @@ class OrderBook:
             changed = frozenset(node for node, known in former.items() if self._compute(snapshot, node).hash != known)
             # The snapshot may be ahead of this message, but then further ones are on their way: claim no more.
             self.revision = touched.revision if touched.everything else max(self.revision, touched.revision)
-        self._notify(changed, self.revision)
+        self._notify(changed)
 
     def _compute(self, snapshot: Snapshot, node: str) -> Orders:
         assignments = orders(snapshot, node)

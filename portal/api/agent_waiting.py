@@ -65,7 +65,8 @@ class WaitingRoom:
 
     async def _news(self, loop: asyncio.AbstractEventLoop, node: str, behind: bool, ends: float) -> bool:
         """Wait until the node's orders may have changed; False when the wait is over without."""
-        waiter = self._waiters[node] = loop.create_future()
+        waiter: asyncio.Future[bool] = loop.create_future()
+        self._waiters[node] = waiter
         if behind:
             self._behind.add(node)
         timer = loop.call_at(ends, _resolve, waiter, False)
@@ -84,7 +85,7 @@ class WaitingRoom:
             if waiter is not None:
                 _resolve(waiter, False)
 
-    def _notify(self, changed: frozenset[str], revision: int) -> None:
+    def _notify(self, changed: frozenset[str]) -> None:
         assert self._loop is not None
         self._loop.call_soon_threadsafe(self._wake, changed)
 

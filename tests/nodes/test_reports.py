@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 import pytest
@@ -11,12 +12,12 @@ from scheduler.core.types import GangReport, NodeReport, RankReport, RankState
 from tests.nodes.speech import FIRST_BOOT, gang, request
 
 
-def _with(**report: object) -> SyncRequest:
+def _with(**report: Any) -> SyncRequest:
     said = request(1)
     return msgspec.structs.replace(said, report=replace(said.report, **report))
 
 
-def _gang(**fields: object) -> SyncRequest:
+def _gang(**fields: Any) -> SyncRequest:
     return request(1, replace(gang(), **fields))
 
 

@@ -136,7 +136,7 @@ async def asgi(
     async def receive() -> dict[str, Any]:
         return next(messages)
 
-    async def send(message: Any) -> None:
+    async def send(message: dict[str, Any]) -> None:
         said.append(message)
 
     raw_headers = [(name.encode(), value.encode()) for name, value in headers.items()]
@@ -155,7 +155,7 @@ def front(monkeypatch: pytest.MonkeyPatch) -> Iterator[Front]:
 
 
 def _count(outcome: str) -> float:
-    return SYNCS.labels(outcome)._value.get()
+    return float(SYNCS.labels(outcome)._value.get())
 
 
 # --- what is refused changes nothing and is counted -------------------------------------------------------------

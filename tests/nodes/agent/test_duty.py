@@ -104,7 +104,7 @@ def test_how_long_the_node_certainly_counts_as_alive(answers: list[tuple[int, Sy
 def test_what_was_given_up_out_of_touch_is_never_taken_up_again() -> None:
     duty = _told(_answer(assignment("a"), assignment("b")))
     duty.abandon()
-    assert duty.assignments == () and duty.known == NOTHING_KNOWN and not duty.out_of_touch(10**9)
+    assert not duty.assignments and duty.known == NOTHING_KNOWN and not duty.out_of_touch(10**9)
     found = duty.take(_answer(assignment("a"), assignment("b", attempt=2), revision=2), 0)
     assert found == [Refused(Refusal.ABANDONED, "a")]
     assert duty.assignments == (assignment("b", attempt=2),)
