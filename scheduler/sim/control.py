@@ -67,7 +67,14 @@ class ControlPlane:
         if before is not None:
             self._store.revoke(before.lease)
         self._number += 1
-        self._leader = Leader(self._store, f"leader-{self._number}", ids=self._ids, now_ms=self._clock, ttl_s=FOREVER_S)
+        self._leader = Leader(
+            self._store,
+            f"leader-{self._number}",
+            ids=self._ids,
+            now_ms=self._clock,
+            monotonic_ms=self._clock,
+            ttl_s=FOREVER_S,
+        )
         self._loader = Loader(self._store)
 
     def tick(self) -> Ticked:
