@@ -351,7 +351,8 @@ class Snapshot:
     def set_node_report(self, name: str, report: NodeReport | None) -> None:
         """Take in what the node's agent reported last."""
         node = self.node(name)
-        before, node.report = node.gangs, report
+        before, noticed = node.gangs, node.report.gone_at_ms if node.report is not None else None
+        node.report = report
         node.gangs = {gang.job: gang for gang in report.gangs} if report is not None else {}
         node.faulty = mask_of(report.faulty_gpus) if report is not None else 0
         self._review(node, reported=True)
@@ -359,6 +360,8 @@ class Snapshot:
             if before.get(job) != gang:
                 self.work.jobs.add(job)
         self.work.jobs.update(before.keys() - node.gangs.keys())
+        if noticed != (report.gone_at_ms if report is not None else None):
+            self.work.jobs.update(node.jobs)  # their host will be taken away, or it stays after all
 
     def set_node_alive(self, name: str, alive: bool) -> None:
         node = self.node(name)
