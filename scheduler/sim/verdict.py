@@ -35,6 +35,18 @@ def judge(expectation: Expectation, world: World) -> Failure | None:
     return Failure(expectation, "; ".join(wrong)) if wrong else None
 
 
+def _equal(found: int, wanted: int) -> bool:
+    return found == wanted
+
+
+def _at_most(found: int, wanted: int) -> bool:
+    return found <= wanted
+
+
+def _at_least(found: int, wanted: int) -> bool:
+    return found >= wanted
+
+
 # --- one job
 
 
@@ -119,6 +131,17 @@ def _lost_work(_: World, record: JobRecord, wanted: int) -> Answer:
     return record.lost_ms <= wanted, f"{record.lost_ms / 1000:g}s of work lost"
 
 
+def _eta(compare: Callable[[int, int], bool]) -> Callable[[World, JobRecord, int], Answer]:
+    def check(world: World, record: JobRecord, wanted: int) -> Answer:
+        held = [hold for hold in world.snapshot().reservations.held if hold.job == record.spec.id]
+        if not held:
+            return False, f"no expected start; {_state_and_reason(record)}"
+        found = max(0, held[0].start_ms - world.clock())
+        return compare(found, wanted), f"expected to start in {found / 1000:g}s"
+
+    return check
+
+
 # --- several jobs
 
 
@@ -187,18 +210,6 @@ def _largest_gang(world: World, _: tuple[str, ...], wanted: int) -> Answer:
     return found == wanted, f"a gang of {found}"
 
 
-def _equal(found: int, wanted: int) -> bool:
-    return found == wanted
-
-
-def _at_most(found: int, wanted: int) -> bool:
-    return found <= wanted
-
-
-def _at_least(found: int, wanted: int) -> bool:
-    return found >= wanted
-
-
 _CHECKS: dict[Subject, dict[str, Callable[[World, tuple[str, ...], Any], Answer]]] = {
     Subject.JOB: {
         "state": _job(_job_state),
@@ -216,6 +227,8 @@ _CHECKS: dict[Subject, dict[str, Callable[[World, tuple[str, ...], Any], Answer]
         "restarts": _job(_restarts),
         "stop_cause": _job(_stop_cause),
         "lost_work_at_most": _job(_lost_work),
+        "eta_at_most": _job(_eta(_at_most)),
+        "eta_at_least": _job(_eta(_at_least)),
     },
     Subject.JOBS: {
         "running": _jobs_running(_equal),

@@ -111,9 +111,9 @@ class World:
         """Submit a job as a user would: refused at once, or accepted and on its way."""
         spec = intent.spec
         refused = refusal(self._registered, spec, self.clock())
-        self.history.submitted(spec, refused.reason if refused else None)
+        self.history.submitted(spec, refused.code if refused else None)
         state = self.history.jobs[spec.id].state
-        self.log.submit(self.clock(), spec, state, refused.reason.value if refused else None)
+        self.log.submit(self.clock(), spec, state, refused.code.value if refused else None)
         if refused:
             return
         self.behaviours[spec.id] = behaviour
