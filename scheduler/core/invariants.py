@@ -14,6 +14,7 @@ from scheduler.core.types import (
     Health,
     JobChange,
     JobDecision,
+    NodeChange,
     Phase,
     Plan,
     Policy,
@@ -44,6 +45,7 @@ class _Replay:
             if job.phase in HOLDING:
                 self._own(job.id, job.decision)
         self._decisions: dict[str, JobDecision] = {}
+        self._health: dict[str, Health] = {}
 
     def _own(self, job: str, decision: JobDecision) -> list[tuple[str, int]]:
         """Enter what the decision holds; answers the GPUs that somebody else has."""
@@ -70,7 +72,9 @@ class _Replay:
 
     def run(self) -> Iterator[str]:
         for change in self._plan.changes:
-            if isinstance(change, JobChange):
+            if isinstance(change, NodeChange):
+                self._health[change.node] = change.decision.health
+            elif isinstance(change, JobChange):
                 for wrong in self._job(change):
                     yield f"{change.job}: {wrong}"
         yield from self._in_vain()
@@ -108,7 +112,7 @@ class _Replay:
                 yield f"bound to {part.node}, which is no node"
                 continue
             zones.add((node.intent.az, node.intent.gpu_type))
-            if not node.takes_work() or node.in_maintenance(self._now_ms):
+            if not node.takes_work(self._health.get(part.node)) or node.in_maintenance(self._now_ms):
                 yield f"bound to {part.node}, which takes no work"
             if any(node.faulty >> gpu & 1 or not node.all_mask >> gpu & 1 for gpu in part.gpus):
                 yield f"bound to a broken GPU of {part.node}"

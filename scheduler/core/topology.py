@@ -102,8 +102,11 @@ class Node:
             return True
         return (self.intent is not None and self.intent.drain is not None) or self.in_maintenance(now_ms)
 
-    def takes_work(self) -> bool:
-        """Whether a new gang may be put here, maintenance windows and reservations apart."""
+    def takes_work(self, health: Health | None = None) -> bool:
+        """Whether a new gang may be put here, maintenance windows and reservations apart.
+
+        ``health`` stands in for the node's own where a plan has decided another.
+        """
         intent = self.intent
         return (
             self.alive
@@ -111,7 +114,7 @@ class Node:
             and intent.cordon is None
             and intent.drain is None
             and (self.report is None or self.report.gone_at_ms is None)
-            and self.health is Health.READY
+            and (self.health if health is None else health) is Health.READY
         )
 
 
