@@ -17,7 +17,8 @@ class Killed(BaseException):
 class Fuse:
     """Counts the steps that pass and blows before or after the ``at``-th (from 0); None: never.
 
-    ``after`` lets the step happen and kills before anybody learns that it did.
+    ``after`` lets the step happen and kills before anybody learns that it did. A process that died takes no more steps,
+    whatever caught its death.
     """
 
     def __init__(self, at: int | None, after: bool = False) -> None:
@@ -28,6 +29,8 @@ class Fuse:
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
+        if self.blown:
+            raise Killed(f"long before {name}")
         blows = len(self.steps) == self._at
         self.steps.append(name)
         self.blown |= blows
@@ -58,11 +61,12 @@ def killed(fuse: Fuse) -> Iterator[None]:
         yield
     except (Killed, DatabaseError):
         assert fuse.blown, "something failed that was not to be killed"
+    if fuse.blown:
         connection.close()
 
 
 class FusedStore:
-    """A store whose every call is a step of the fuse."""
+    """A store whose every call is a step of the fuse; of many commits sent together, each one is."""
 
     def __init__(self, store: Any, fuse: Fuse) -> None:
         self._store = store
@@ -76,6 +80,9 @@ class FusedStore:
                 return call(*args, **kwargs)
 
         return fused
+
+    def commit_many(self, commits: Any) -> list[Any]:
+        return [self.commit(*commit) for commit in commits]
 
 
 @contextmanager
