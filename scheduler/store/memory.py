@@ -131,6 +131,8 @@ class MemoryStore:
     def watch(self, prefix: str, from_revision: int) -> MemoryWatch:
         if from_revision < 1:
             raise ValueError("a watch begins at revision 1 or later")
+        with self._news:
+            self._begin()
         return MemoryWatch(self, prefix, from_revision)
 
     def grant(self, ttl_s: int) -> int:

@@ -6,6 +6,7 @@ is probed before it is used, and what is sent to it and not answered is the call
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -21,6 +22,8 @@ from scheduler.store.etcd import messages
 from scheduler.store.etcd.address import Address, Tls
 
 PROBE_S = 1.0
+IMPATIENT_S = 0.8
+"""How long a call looks for a member when a moment ago none was found: longer than a channel's pause between tries."""
 _OPTIONS = (
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
@@ -65,6 +68,7 @@ class _Opened:
     current: int = 0
     answers: bool = False
     token: str = ""
+    missed_at: float = -math.inf  # ``monotonic()`` of the last search that found no member
 
 
 class Channel:
@@ -148,12 +152,15 @@ class Channel:
 
     def _find(self, state: _Opened, until: float) -> None:
         """Make the first member that answers a linearizable read the current one."""
+        if monotonic() - state.missed_at < self.timeout_s:
+            until = min(until, monotonic() + IMPATIENT_S)
         troubles: dict[str, str] = {}
         wait = False  # the first round takes a refused connection for an answer, later ones wait for it to come back
         while True:
             for _ in state.members:
                 left = until - monotonic()
                 if left <= 0:
+                    state.missed_at = monotonic()
                     raise StoreUnavailable("etcd: no member answers: " + "; ".join(troubles.values()))
                 member = state.members[state.current]
                 try:
@@ -164,7 +171,7 @@ class Channel:
                     troubles[member.endpoint] = f"{member.endpoint}: {error.details()}"
                     state.current = (state.current + 1) % len(state.members)
                     continue
-                state.answers = True
+                state.answers, state.missed_at = True, -math.inf
                 return
             wait = True
 

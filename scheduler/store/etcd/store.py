@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Any
@@ -176,6 +176,6 @@ class EtcdStore:
 
 def _renew(member: Member, leases: frozenset[int], timeout_s: float, metadata: Metadata) -> frozenset[int]:
     """Renew all over one stream; answers those that live."""
-    requests: Iterator[Any] = (rpc.LeaseKeepAliveRequest(ID=lease) for lease in leases)
+    requests = (rpc.LeaseKeepAliveRequest(ID=lease) for lease in leases)
     answers = member.lease.LeaseKeepAlive(requests, timeout_s, metadata=metadata)
-    return frozenset(answer.ID for answer, _ in zip(answers, range(len(leases)), strict=False) if answer.TTL > 0)
+    return frozenset(answer.ID for answer in answers if answer.TTL > 0)

@@ -338,6 +338,7 @@ def test_a_store_that_is_away_says_so_and_comes_back_with_what_was_committed(sea
         lambda: seam.store.grant(5),
         lambda: seam.store.keep_alive([lease]),
         lambda: seam.store.revoke(lease),
+        lambda: seam.watch(made),
     ):
         with pytest.raises(StoreUnavailable):
             call()
