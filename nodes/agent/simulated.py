@@ -96,7 +96,9 @@ class _Gang:
         "assignment",
         "base_ms",
         "begun_ms",
+        "behaviour",
         "checkpoint_asked_ms",
+        "due_ms",
         "ended",
         "frozen_ms",
         "report",
@@ -106,8 +108,11 @@ class _Gang:
         "state",
     )
 
-    def __init__(self, assignment: Assignment) -> None:
+    def __init__(self, assignment: Assignment, behaviour: Behaviour) -> None:
         self.assignment = assignment
+        self.behaviour = behaviour
+        self.due_ms: int | None = None
+        """When something happens by itself next."""
         self.state = RankState.PREPARING
         self.begun_ms: int | None = None
         """Since when it prepares; None while earlier ranks still live on its GPUs."""
@@ -160,8 +165,9 @@ class _Gang:
 
     # --- time
 
-    def advance(self, behaviour: Behaviour, now_ms: int) -> None:
+    def advance(self, now_ms: int) -> None:
         """Let happen what happened until now."""
+        behaviour = self.behaviour
         if self.state is RankState.PREPARING:
             ready_ms = self._ready_ms(behaviour)
             if ready_ms is not None and ready_ms <= now_ms:
@@ -253,10 +259,15 @@ class _Gang:
             return None
         return begins_ms + checkpoint.takes_ms
 
-    def wakes(self, behaviour: Behaviour, now_ms: int, saves: bool) -> Iterable[int | None]:
-        """The moments at which something happens by itself; ``saves``: the periodic checkpoints among them."""
+    def schedule(self, now_ms: int, saves: bool) -> None:
+        """Set ``due_ms``; ``saves``: the periodic checkpoints count among what happens."""
+        moments = [moment for moment in self._moments(now_ms, saves) if moment is not None and moment > now_ms]
+        self.due_ms = min(moments, default=None)
+
+    def _moments(self, now_ms: int, saves: bool) -> Iterable[int | None]:
         if not self.alive:
             return
+        behaviour = self.behaviour
         if self.state is RankState.PREPARING:
             yield self._ready_ms(behaviour)
         elif self.state is RankState.RUNNING:
@@ -290,7 +301,7 @@ class SimulatedExecutor:
     """The gangs of one node.
 
     Args:
-        behaviour: how the job of an assignment behaves from now on; asked anew in each step.
+        behaviour: how the job of an assignment behaves; asked in each step, another answer counts from then on.
         announce_checkpoints: wake up for each periodic checkpoint. Without it they are counted all the same, and told
             with the next report.
     """
@@ -306,18 +317,12 @@ class SimulatedExecutor:
 
         An attempt that is held and not assigned is killed and, once its ranks have ended, no longer reported.
         """
-        self._settle(now_ms)
+        for gang in self._gangs.values():
+            self._pass_time(gang, now_ms)
         self._drop({(assignment.job, assignment.attempt) for assignment in assignments})
         for assignment in assignments:
-            gang = self._gangs.get((assignment.job, assignment.attempt))
-            if gang is None:
-                gang = self._gangs[assignment.job, assignment.attempt] = _Gang(assignment)
-            if gang.begun_ms is None and self._gpus_are_free(gang):
-                gang.begun_ms = now_ms
-            if gang.assignment is not assignment or assignment.action is Action.RUN:
-                gang.obey(assignment, now_ms)
-        self._settle(now_ms)
-        return Stepped(self._reports(), self._wake_ms(now_ms))
+            self._obey(assignment, now_ms)
+        return Stepped(self._reports(), min(self._dues(), default=None))
 
     def exit_rank(self, job: str, attempt: int, rank: int, code: int) -> bool:
         """Let a living rank end by itself with ``code``; False if there is none such here."""
@@ -325,16 +330,37 @@ class SimulatedExecutor:
         if gang is None or rank not in gang.assignment.ranks or rank in gang.ended:
             return False
         gang.exit(rank, code)
+        if not gang.alive:
+            gang.due_ms = None
         return True
 
-    def _settle(self, now_ms: int) -> None:
-        for gang in self._gangs.values():
-            gang.advance(self._behaviour(gang.assignment), now_ms)
+    def _pass_time(self, gang: _Gang, now_ms: int) -> None:
+        """Let happen what is due, by the behaviour that held until now."""
+        behaviour = self._behaviour(gang.assignment)
+        if behaviour != gang.behaviour or (gang.due_ms is not None and gang.due_ms <= now_ms):
+            gang.advance(now_ms)
+            gang.behaviour = behaviour
+            gang.schedule(now_ms, self._announce)
+
+    def _obey(self, assignment: Assignment, now_ms: int) -> None:
+        """Take an order, of an attempt that is new here or one that is held."""
+        key = (assignment.job, assignment.attempt)
+        gang = self._gangs.get(key)
+        if gang is None:
+            gang = self._gangs[key] = _Gang(assignment, self._behaviour(assignment))
+        elif gang.assignment == assignment and gang.begun_ms is not None:
+            return
+        if gang.begun_ms is None and self._gpus_are_free(gang):
+            gang.begun_ms = now_ms
+        gang.advance(now_ms)
+        gang.obey(assignment, now_ms)
+        gang.advance(now_ms)
+        gang.schedule(now_ms, self._announce)
 
     def _drop(self, wanted: set[tuple[str, int]]) -> None:
         for attempt in [attempt for attempt in self._gangs if attempt not in wanted]:
             gang = self._gangs[attempt]
-            if not gang.alive or Step.STOP not in self._behaviour(gang.assignment).stalled:
+            if not gang.alive or Step.STOP not in gang.behaviour.stalled:
                 del self._gangs[attempt]
 
     def _gpus_are_free(self, newcomer: _Gang) -> bool:
@@ -352,11 +378,5 @@ class SimulatedExecutor:
             self._reported = reports
         return self._reported
 
-    def _wake_ms(self, now_ms: int) -> int | None:
-        moments = (
-            moment
-            for gang in self._gangs.values()
-            for moment in gang.wakes(self._behaviour(gang.assignment), now_ms, self._announce)
-            if moment is not None and moment > now_ms
-        )
-        return min(moments, default=None)
+    def _dues(self) -> Iterable[int]:
+        return (gang.due_ms for gang in self._gangs.values() if gang.due_ms is not None)

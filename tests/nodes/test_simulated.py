@@ -93,6 +93,7 @@ def test_a_stalled_checkpoint_saves_nothing_more():
     order = running(agent, 0)
     agent.step([order], 31 * MINUTE)
     chosen["now"] = replace(chosen["now"], stalled=frozenset({Step.CHECKPOINT}))
+    agent.step([order], 31 * MINUTE)
     assert agent.step([order], 100 * MINUTE).gangs[0].saved_work_ms == 30 * MINUTE
 
 
