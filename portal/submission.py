@@ -10,7 +10,7 @@ from portal.accounts.permissions import Standing, standing
 from quotas import selectors as quotas
 from quotas.models import QuotaNode
 from scheduler import clock, connections, requests, services
-from scheduler.core.types import QuotaTree
+from scheduler.core.types import QuotaTree, Reason
 from scheduler.picture import picture
 from scheduler.requests import FieldError, JobRequest, TeamRights
 
@@ -54,22 +54,29 @@ def submit(user: User, request: JobRequest, idempotency_key: str | None) -> serv
             picture=picture(),
         )
     except services.Refused as error:
-        raise Invalid([refusal(error)]) from error
+        raise Invalid([_refusal(error)]) from error
 
 
 def rights(person: Standing, tree: QuotaTree) -> dict[str, TeamRights]:
-    """What a person may do in each team of the tree."""
-    return {
-        team.name: TeamRights(
+    """What a person may do in each team of the tree. P0 is granted where every node up to the root grants it."""
+    found: dict[str, TeamRights] = {}
+    for team in quotas.teams(tree):
+        path = quotas.path(tree, team.name)
+        found[team.name] = TeamRights(
             may_submit=person.may_submit_to(team.name),
-            p0=team.p0,
-            ceilings=tuple((node.name, node.ceiling) for node in quotas.path(tree, team.name) if node.ceiling),
+            p0=all(node.p0 for node in path),
+            ceilings=tuple((node.name, node.ceiling) for node in path if node.ceiling),
         )
-        for team in quotas.teams(tree)
-    }
+    return found
 
 
-def refusal(error: services.Refused) -> FieldError:
-    """Why a job could never run, as an error of the field that has to change."""
-    refused = error.refusal
-    return FieldError("resources.gpu_count", refused.words, refused.remedy, refused.reason)
+_REMEDIES = {
+    Reason.NEVER_FITS: "Ask for fewer GPUs, for less for each rank, or for a looser topology_hint.",
+    Reason.QUOTA_CEILING: "Ask for fewer GPUs, or have the quota raised.",
+}
+
+
+def _refusal(error: services.Refused) -> FieldError:
+    """Why a job could never run, as an error of the field that is the first to change."""
+    code = error.refusal.code
+    return FieldError("resources.gpu_count", error.refusal.text, _REMEDIES[code], code)

@@ -19,14 +19,21 @@ _IF_NONE_MATCH = OpenApiParameter("If-None-Match", type=str, location="header", 
 
 
 class Cluster(Endpoint):
-    @describe("GPUs by type, hosts by state, jobs by phase", selectors.ClusterSummary, problems=(503,))
+    @describe("getCluster", "GPUs by type, hosts by state, jobs by phase", selectors.ClusterSummary, problems=(503,))
     def get(self, request: Request) -> Response:
         return Response(selectors.cluster(picture(), clock.now_ms()))
 
 
 @method_decorator(gzip_page, name="dispatch")
 class ClusterMap(Endpoint):
-    @describe("The map, as of its revision", dict[str, Any], headers=(_IF_NONE_MATCH,), also=(304,), problems=(503,))
+    @describe(
+        "getClusterMap",
+        "The map, as of its revision",
+        dict[str, Any],
+        headers=(_IF_NONE_MATCH,),
+        also=(304,),
+        problems=(503,),
+    )
     def get(self, request: Request) -> Response:
         shown = picture()
         # Weak: the bytes may be compressed or not. A picture that went stale is another one.

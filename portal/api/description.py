@@ -22,6 +22,7 @@ _components: dict[str, Any] = {}
 
 
 def describe(
+    name: str,
     summary: str,
     answer: type | None,
     *,
@@ -36,6 +37,7 @@ def describe(
     """Describe one method of an endpoint.
 
     Args:
+        name: what generated clients call it.
         answer: the type of the answer of ``status``; None for one without a body.
         problems: statuses answered as problem details; 401 is added unless the endpoint is ``public``, 400 where there
             are parameters, 400, 403, 413 and 415 where there is a body.
@@ -48,6 +50,7 @@ def describe(
     responses |= {code: OpenApiResponse(description=HTTPStatus(code).phrase) for code in also}
     responses |= {(code, CONTENT_TYPE): _described(code, ProblemDetail) for code in sorted(expected)}
     return extend_schema(
+        operation_id=name,
         summary=summary,
         request={"application/json": dict(body)} if body is not None else None,
         responses=responses,

@@ -6,12 +6,11 @@ from typing import Any
 
 import structlog
 from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
-from django.http import Http404
+from django.http import Http404, HttpResponse
 from rest_framework.exceptions import APIException
-from rest_framework.response import Response
 from rest_framework.views import exception_handler
 
-from portal.api.problems import CONTENT_TYPE, Problem
+from portal.api.problems import Problem, as_http
 from scheduler.store.base import StoreUnavailable
 
 log = structlog.get_logger(__name__)
@@ -19,15 +18,9 @@ log = structlog.get_logger(__name__)
 RETRY_AFTER_S = 2
 
 
-def handler(exc: Exception, context: dict[str, Any]) -> Response:
-    """What the REST framework answers when an endpoint raised ``exc``."""
-    problem = _problem(exc, context)
-    response = Response(problem.body(), status=problem.status, content_type=CONTENT_TYPE)
-    for name, value in problem.headers.items():
-        response[name] = value
-    # Tells the framework to answer by what JSON can do, whatever the client accepts.
-    response.exception = True
-    return response
+def handler(exc: Exception, context: dict[str, Any]) -> HttpResponse:
+    """What the REST framework answers when an endpoint raised ``exc``: JSON, whatever the endpoint itself renders."""
+    return as_http(_problem(exc, context))
 
 
 def _problem(exc: Exception, context: dict[str, Any]) -> Problem:
@@ -45,4 +38,5 @@ def _problem(exc: Exception, context: dict[str, Any]) -> Problem:
         log.exception("request_failed", path=context["request"].path, method=context["request"].method, exc_info=exc)
         return Problem(500, "Something failed here; it has been logged. The request may be tried again.")
     detail = answered.data.get("detail", "") if isinstance(answered.data, dict) else ""
-    return Problem(answered.status_code, str(detail), headers=dict(answered.items()))
+    headers = {name: answered[name] for name in ("WWW-Authenticate", "Retry-After") if answered.has_header(name)}
+    return Problem(answered.status_code, str(detail), headers=headers)

@@ -45,7 +45,7 @@ _NAME = re.compile(r"[A-Za-z0-9._-]{1,128}", re.ASCII)
 class Nodes(Endpoint):
     query = {"GET": WANTED}
 
-    @describe("The hosts, by zone, rack and name", NodePage, query=WANTED, problems=(503,))
+    @describe("listNodes", "The hosts, by zone, rack and name", NodePage, query=WANTED, problems=(503,))
     def get(self, request: Request) -> Response:
         wanted = {name: set(values) for name, values in self.parameters.items() if values}
         rows = [
@@ -57,7 +57,7 @@ class Nodes(Endpoint):
 
 
 class Node(Endpoint):
-    @describe("One host with what is on it", selectors.NodeDetail, problems=(404, 503))
+    @describe("getNode", "One host with what is on it", selectors.NodeDetail, problems=(404, 503))
     def get(self, request: Request, name: str) -> Response:
         return Response(_detail(name))
 
@@ -82,14 +82,20 @@ class _Operation(Endpoint):
 
 
 class Cordon(_Operation):
-    @describe("Give a node no new work", NodeWish, status=202, body=REASON.schema(), problems=(404,))
+    @describe("cordonNode", "Give a node no new work", NodeWish, status=202, body=REASON.schema(), problems=(404,))
     def post(self, request: Request, name: str) -> Response:
         reason = self.read_body(REASON)["reason"]
         return Response(_wish(self.operate(request, name, intents.cordon_node, reason)), status=202)
 
 
 class Uncordon(_Operation):
-    @describe("Give a node work again: end its cordon and its drain", NodeWish, status=202, problems=(403, 404))
+    @describe(
+        "uncordonNode",
+        "Give a node work again: end its cordon and its drain",
+        NodeWish,
+        status=202,
+        problems=(403, 404),
+    )
     def post(self, request: Request, name: str) -> Response:
         return Response(_wish(self.operate(request, name, intents.uncordon_node)), status=202)
 
@@ -98,6 +104,7 @@ class Drain(_Operation):
     query = {"POST": DRY_RUN}
 
     @describe(
+        "drainNode",
         "Give a node no new work and move what runs there",
         BlastRadius,
         status=202,

@@ -19,7 +19,13 @@ WANTED = Query({"team": (Several(Text(64)), None), "gpu_type": (Text(32), ""), "
 class Queue(Endpoint):
     query = {"GET": WANTED}
 
-    @describe("The jobs that wait; of other teams' jobs, team and size", selectors.Queue, query=WANTED, problems=(503,))
+    @describe(
+        "getQueue",
+        "The jobs that wait; of other teams' jobs, team and size",
+        selectors.Queue,
+        query=WANTED,
+        problems=(503,),
+    )
     def get(self, request: Request) -> Response:
         asked = self.parameters
         return Response(

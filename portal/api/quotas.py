@@ -13,7 +13,7 @@ from quotas import selectors, services
 
 
 class QuotaTree(Endpoint):
-    @describe("The quota tree in force", Quotas)
+    @describe("getQuotas", "The quota tree in force", Quotas)
     def get(self, request: Request) -> Response:
         tree = selectors.tree()
         rows = msgspec.convert(services.as_json(tree), list[QuotaRow])

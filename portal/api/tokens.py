@@ -52,22 +52,29 @@ class SignInThrottle(SimpleRateThrottle):
 
 
 class Tokens(Endpoint):
+    @property
+    def _signs_in(self) -> bool:
+        # There is no request while the document of the interface is made.
+        return self.request is not None and self.request.method == "POST"
+
     def get_authenticators(self) -> list[Any]:
         # An expired token in the header must not keep anybody from getting a new one.
-        return [] if self.request.method == "POST" else super().get_authenticators()
+        return [] if self._signs_in else super().get_authenticators()
 
     def get_permissions(self) -> list[Any]:
-        return [] if self.request.method == "POST" else super().get_permissions()
+        return [] if self._signs_in else super().get_permissions()
 
     def get_throttles(self) -> list[Any]:
-        return [SignInThrottle()] if self.request.method == "POST" else []
+        return [SignInThrottle()] if self._signs_in else []
 
-    @describe("One's own tokens", TokenList)
+    @describe("listTokens", "One's own tokens", TokenList)
     def get(self, request: Request) -> Response:
         rows = AuthToken.objects.filter(user=request.user).order_by("created", "digest")
         return Response(TokenList([Token(row.digest[:_ID_LENGTH], row.created, row.expiry) for row in rows]))
 
-    @describe("Get a token", NewToken, status=201, body=CREDENTIALS.schema(), problems=(401, 429), public=True)
+    @describe(
+        "createToken", "Get a token", NewToken, status=201, body=CREDENTIALS.schema(), problems=(401, 429), public=True
+    )
     def post(self, request: Request) -> Response:
         wanted = self.read_body(CREDENTIALS)
         user = authenticate(request, username=wanted["username"], password=wanted["password"])
@@ -80,7 +87,7 @@ class Tokens(Endpoint):
 
 
 class OneToken(Endpoint):
-    @describe("Revoke a token", None, status=204, problems=(403, 404))
+    @describe("revokeToken", "Revoke a token", None, status=204, problems=(403, 404))
     def delete(self, request: Request, token_id: str) -> Response:
         known = re.fullmatch(rf"[0-9a-f]{{{_ID_LENGTH}}}", token_id, re.ASCII)
         deleted = AuthToken.objects.filter(user=request.user, digest__startswith=token_id).delete()[0] if known else 0

@@ -52,7 +52,7 @@ _KEY_HEADER = OpenApiParameter(
 class Jobs(Endpoint):
     query = {"GET": WANTED}
 
-    @describe("List jobs, newest first", JobPage, query=WANTED)
+    @describe("listJobs", "List jobs, newest first", JobPage, query=WANTED)
     def get(self, request: Request) -> Response:
         asked = self.parameters
         found = selectors.jobs(_filter(asked), self.standing.team_ids)
@@ -63,7 +63,15 @@ class Jobs(Endpoint):
         more = to_cursor(page[-1].submitted_at.isoformat(), page[-1].pk) if len(rows) > len(page) else None
         return Response(JobPage([summary(job) for job in page], more))
 
-    @describe("Submit a job", Accepted, status=201, body=requests.schema(), headers=(_KEY_HEADER,), problems=(409,))
+    @describe(
+        "submitJob",
+        "Submit a job",
+        Accepted,
+        status=201,
+        body=requests.schema(),
+        headers=(_KEY_HEADER,),
+        problems=(409,),
+    )
     def post(self, request: Request) -> Response:
         key = _idempotency_key(request)
         user = cast(User, request.user)

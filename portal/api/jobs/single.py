@@ -42,7 +42,7 @@ def job_of(job_id: str, person: Standing) -> models.Job:
 
 
 class Job(Endpoint):
-    @describe("One job", JobDetail, problems=(404,))
+    @describe("getJob", "One job", JobDetail, problems=(404,))
     def get(self, request: Request, job_id: str) -> Response:
         return Response(detail(job_of(job_id, self.standing)))
 
@@ -50,7 +50,7 @@ class Job(Endpoint):
 class Events(Endpoint):
     query = {"GET": EVENTS}
 
-    @describe("What happened to a job, oldest first", EventPage, query=EVENTS, problems=(404,))
+    @describe("listJobEvents", "What happened to a job, oldest first", EventPage, query=EVENTS, problems=(404,))
     def get(self, request: Request, job_id: str) -> Response:
         found = selectors.job_events(job_of(job_id, self.standing).pk)
         if self.parameters["cursor"] is not None:
@@ -64,7 +64,9 @@ class Events(Endpoint):
 
 
 class Why(Endpoint):
-    @describe("Why a job waits, and the smallest change that would start it", answers.Why, problems=(404, 503))
+    @describe(
+        "explainJob", "Why a job waits, and the smallest change that would start it", answers.Why, problems=(404, 503)
+    )
     def get(self, request: Request, job_id: str) -> Response:
         job = job_of(job_id, self.standing)
         found = selectors.why(picture(), live_policy(), job.pk, clock.now_ms(), self.standing.team_names)
@@ -86,17 +88,17 @@ class _Wish(Endpoint):
             raise Problem(409, f"{error}.", kind="already-over") from error
 
 
-@describe("End a job, with its checkpoint and grace", JobDetail, status=202, problems=(403, 404, 409))
+@describe("cancelJob", "End a job, with its checkpoint and grace", JobDetail, status=202, problems=(403, 404, 409))
 class Cancel(_Wish):
     ask = staticmethod(services.cancel)
 
 
-@describe("Don't start a job until it is released", JobDetail, status=202, problems=(403, 404, 409))
+@describe("holdJob", "Don't start a job until it is released", JobDetail, status=202, problems=(403, 404, 409))
 class Hold(_Wish):
     ask = staticmethod(services.hold)
 
 
-@describe("Undo a hold", JobDetail, status=202, problems=(403, 404, 409))
+@describe("releaseJob", "Undo a hold", JobDetail, status=202, problems=(403, 404, 409))
 class Release(_Wish):
     ask = staticmethod(services.release)
 
