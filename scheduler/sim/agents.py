@@ -34,6 +34,8 @@ class Agents:
     """All agents of the fleet, stepped when an order or the time asks for it.
 
     ``unsent`` are the hosts whose report differs from what was last sent, in the order in which they came to differ.
+    ``urgent`` turns true when one of them says something that a decision may hang on: a rank that is ready or has
+    ended, a checkpoint that is complete. That ranks run as they were told, or are gone as they were told, is not.
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class Agents:
         self._due: list[tuple[int, str]] = []
         self._dirty: dict[str, None] = {}
         self.unsent: dict[str, None] = dict.fromkeys(self._agents)
+        self.urgent = True
 
     def __getitem__(self, host: str) -> Agent:
         return self._agents[host]
@@ -61,25 +64,36 @@ class Agents:
         """Step this agent with the next ones, whether or not anything is due."""
         self._dirty[host] = None
 
+    @property
+    def ordered(self) -> bool:
+        """Whether an agent has an order that it has not obeyed yet."""
+        return bool(self._dirty)
+
+    def speaks(self) -> bool:
+        """Whether an agent that is heard has something to say."""
+        return any(not self._agents[host].silent for host in self.unsent)
+
     def wake_ms(self) -> int | None:
         """When the next agent has something to do by itself."""
         while self._due and self._agents[self._due[0][1]].wake_ms != self._due[0][0]:
             heapq.heappop(self._due)
         return self._due[0][0] if self._due else None
 
-    def step(self, now_ms: int) -> bool:
-        """Step every agent that has an order to obey or something due; answers whether there was one."""
+    def step(self, now_ms: int) -> None:
+        """Step every agent that has an order to obey or something due."""
         due = self._dirty
         self._dirty = {}
         while (wake_ms := self.wake_ms()) is not None and wake_ms <= now_ms:
             due[heapq.heappop(self._due)[1]] = None
         for host in due:
             self._step(self._agents[host], now_ms)
-        return bool(due)
 
     def _step(self, agent: Agent, now_ms: int) -> None:
         stepped = agent.executor.step(agent.assignments, now_ms)
         if stepped.gangs is not agent.gangs:
+            self.urgent = self.urgent or any(
+                _urgent(gang) for gang in stepped.gangs if not any(gang is told for told in agent.gangs)
+            )
             agent.gangs = stepped.gangs
             self.unsent[agent.name] = None
         if stepped.wake_ms != agent.wake_ms:
@@ -90,6 +104,7 @@ class Agents:
     def outgoing(self) -> dict[str, NodeReport]:
         """The reports to send now: of the agents that have something new to say and are heard."""
         speaking = [host for host in self.unsent if not self._agents[host].silent]
+        self.urgent = False
         for host in speaking:
             del self.unsent[host]
         return {host: self._agents[host].report() for host in speaking}
@@ -137,6 +152,13 @@ class Agents:
         ranks = tuple(rank if known.rank == rank.rank else known for known in told.ranks)
         gangs = tuple(replace(gang, ranks=ranks) if gang is told else gang for gang in report.gangs)
         return replace(report, gangs=gangs)
+
+
+def _urgent(gang: GangReport) -> bool:
+    return gang.acknowledged or any(rank.state not in _AS_TOLD for rank in gang.ranks)
+
+
+_AS_TOLD = (RankState.PREPARING, RankState.RUNNING)
 
 
 def late_rank(rank: int, state: RankState) -> RankReport:

@@ -50,7 +50,7 @@ class _Simulation:
         log = Log(0, (self._metrics.take, *writers))
         quota = self._quota()
         log.fleet(0, plan.fleet.hosts, {} if quota.open else written(plan.fleet.quota), plan.fleet.settings.written)
-        setting = Setting(0, plan.fleet.hosts, quota, plan.policy, announce_checkpoints=False)
+        setting = Setting(0, plan.fleet.hosts, quota, plan.policy, terse=True)
         self._world = World(setting, log)
         self._coming = list(reversed(plan.arrivals))
 

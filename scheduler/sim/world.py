@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from nodes.agent.simulated import Behaviour
-from scheduler.core.admission import refusal
+from scheduler.core.admission import Refusal, refusal
 from scheduler.core.orders import orders
 from scheduler.core.snapshot import Snapshot
 from scheduler.core.types import (
@@ -22,6 +22,7 @@ from scheduler.core.types import (
     EventKind,
     HostState,
     JobIntent,
+    JobSpec,
     NodeIntent,
     NodeReport,
     Phase,
@@ -53,7 +54,11 @@ class Restless(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a run starts from. ``announce_checkpoints``: agents tell of each periodic checkpoint when it is complete."""
+    """What a run starts from.
+
+    ``terse`` agents tell at once what a decision may hang on, and everything else with their next message: that ranks
+    run or are gone as they were told, and periodic checkpoints.
+    """
 
     start_ms: int
     hosts: Sequence[NodeIntent]
@@ -61,7 +66,7 @@ class Setting:
     policy: Policy
     tick_ms: int = 1_000
     lease_ms: int = 15_000
-    announce_checkpoints: bool = True
+    terse: bool = False
 
 
 class World:
@@ -76,7 +81,9 @@ class World:
         self.behaviours: dict[str, Behaviour] = {}
         self.nodes = {host.name: host for host in setting.hosts}
         self.jobs: dict[str, JobIntent] = {}
-        self.agents = Agents(self.nodes, lambda order: self.behaviours[order.job], setting.announce_checkpoints)
+        self.agents = Agents(
+            self.nodes, lambda order: self.behaviours[order.job], announce_checkpoints=not setting.terse
+        )
         ids = Ulids(self.clock, random.Random(SEED).getrandbits)
         self.control = ControlPlane(self.store, self.clock, setting.policy, ids)
         self.recorder = Recorder(self.store, self.history, self._tell)
@@ -88,6 +95,7 @@ class World:
         self._health: dict[str, tuple[str, str]] = {}
         self._shown: dict[str, str] = {}
         self._registered = Snapshot()
+        self._refusals: dict[tuple[object, ...], Refusal | None] = {}
         self._returned: dict[str, None] = {}
         self._late: dict[str, None] = {}
         self._elections = 0
@@ -110,7 +118,7 @@ class World:
     def submit(self, intent: JobIntent, behaviour: Behaviour) -> None:
         """Submit a job as a user would: refused at once, or accepted and on its way."""
         spec = intent.spec
-        refused = refusal(self._registered, spec, self.clock())
+        refused = self._refusal(spec)
         self.history.submitted(spec, refused.code if refused else None)
         state = self.history.jobs[spec.id].state
         self.log.submit(self.clock(), spec, state, refused.code.value if refused else None)
@@ -120,6 +128,14 @@ class World:
         intent = self._with_known_ends(intent)
         self.recorder.depends(spec.id, intent.spec.after)
         self.set_job(spec.id, intent)
+
+    def _refusal(self, spec: JobSpec) -> Refusal | None:
+        """Whether such a job is refused; asked once for all jobs alike, until the fleet or the quota tree changes."""
+        like = (spec.team, spec.priority, spec.gpus, spec.gpu_type, spec.hint, spec.spot_ok, spec.checkpoint)
+        like += (spec.cpu_per_rank, spec.memory_per_rank_gb, spec.scratch_gb)
+        if like not in self._refusals:
+            self._refusals[like] = refusal(self._registered, spec, self.clock())
+        return self._refusals[like]
 
     def _with_known_ends(self, intent: JobIntent) -> JobIntent:
         """The intent without dependencies that are met; cancelled where one never will be."""
@@ -136,12 +152,14 @@ class World:
     def set_node(self, node: NodeIntent) -> None:
         self.nodes[node.name] = node
         self._registered.set_node_intent(node.name, node)
+        self._refusals.clear()
         self.send(keys.intent_node(node.name), node)
         self._show_host(node.name)
 
     def set_quota(self, tree: QuotaTree) -> None:
         self._parents = {node.name: node.parent for node in tree.nodes}
         self._registered.set_quota(tree)
+        self._refusals.clear()
         self.send(keys.INTENT_QUOTA, tree)
 
     def set_reservation(self, intent: ReservationIntent) -> None:
@@ -195,16 +213,22 @@ class World:
         return self.control.tick().decided
 
     def _round(self) -> bool:
-        """One round of everybody; answers whether anything happened that others may answer to."""
-        stepped = self.agents.step(self.clock())
+        """One round of everybody; answers whether another one may bring something new."""
+        self.agents.step(self.clock())
         if not self.store_is_up:
-            return stepped
-        sent = self._deliver()
+            return False
+        self._deliver()
         ticked = self.control.tick()
         self._tick_ms = self._next_tick(ticked.wake_ms)
-        recorded = self.recorder.drain()
-        ordered = self._give_orders()
-        return bool(stepped or sent or ticked.decided or recorded or ordered)
+        self.recorder.drain()
+        self._give_orders()
+        return ticked.decided or self._news()
+
+    def _news(self) -> bool:
+        """Whether something waits to be told that must not wait for the next moment."""
+        if self._outbox or self.agents.ordered:
+            return True
+        return self.agents.urgent if self.setting.terse else self.agents.speaks()
 
     def _next_tick(self, wake_ms: int | None) -> int | None:
         """The first tick at or after ``wake_ms``, and after now."""
@@ -214,7 +238,7 @@ class World:
         wanted = max(wake_ms, self.clock() + 1) - start_ms
         return start_ms + -(-wanted // tick_ms) * tick_ms
 
-    def _deliver(self) -> bool:
+    def _deliver(self) -> None:
         """Put what waits in the outbox, then what agents have to say; in as few commits as the order of keys allows."""
         pending = self._outbox
         self._outbox = []
@@ -230,7 +254,6 @@ class World:
             batch[operation.key] = operation
         if batch:
             self.store.commit([], list(batch.values()))
-        return bool(pending)
 
     # --- orders
 
