@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from scheduler.core import attempts
 from scheduler.core.draft import Draft
+from scheduler.core.evict import Evictions
 from scheduler.core.job import Job
 from scheduler.core.lifecycle import remaining_ms
 from scheduler.core.limits import Asker, Limits
@@ -28,6 +29,8 @@ def allocate(draft: Draft) -> None:
     """Give away what is free, then write down the holds and the reasons of those that go on waiting."""
     round_ = Allocation(draft)
     round_.run()
+    if draft.policy.order == "gangway":
+        Evictions(draft, round_.limits, round_.holds).run()
     round_.holds.write()
     round_.why.write()
 

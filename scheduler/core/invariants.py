@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from scheduler.core.lifecycle import may_move
 from scheduler.core.snapshot import Snapshot
+from scheduler.core.topology import Node
 from scheduler.core.types import (
     ANY_GPU_TYPE,
     ENDED_RANK,
@@ -45,6 +46,7 @@ class _Replay:
             if job.phase in HOLDING:
                 self._own(job.id, job.decision)
         self._decisions: dict[str, JobDecision] = {}
+        self._healths = {change.node: change.decision for change in plan.changes if isinstance(change, NodeChange)}
         self._health: dict[str, Health] = {}
 
     def _own(self, job: str, decision: JobDecision) -> list[tuple[str, int]]:
@@ -121,6 +123,17 @@ class _Replay:
         for name, gpu in self._own(change.job, new):
             yield f"GPU {gpu} of {name} belongs to {self._owner[name, gpu]}"
         yield from self._ceilings(change)
+
+    def _takes_work(self, node: Node) -> bool:
+        """Whether new work may go to the node, by its health as the plan itself decides it."""
+        decided = self._healths.get(node.name)
+        if decided is None:
+            return node.takes_work()
+        kept, node.decision = node.decision, decided
+        try:
+            return node.takes_work()
+        finally:
+            node.decision = kept
 
     def _ceilings(self, change: JobChange) -> Iterator[str]:
         spec, gpu_type = self._snapshot.jobs[change.job].spec, change.decision.gpu_type

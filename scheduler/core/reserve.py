@@ -37,6 +37,9 @@ class Holds:
     def of(self, job: str) -> Reservation | None:
         return self._of.get(job)
 
+    def all(self) -> list[Reservation]:
+        return list(self._of.values())
+
     def changed(self) -> None:
         """GPUs were given away since the horizon was looked at."""
         self._horizon.changed()
@@ -67,11 +70,11 @@ class Holds:
             job = self._snapshot.jobs.get(name)
             if job is None or job.group is None:
                 self.drop(name)
-            elif name in self._snapshot.stopping_for:
-                continue
             elif not self._whole(held):
                 self.drop(name)
                 self._renew(job)
+            elif name in self._snapshot.stopping_for:
+                continue
             elif held.start_ms > self._draft.now_ms and (ALL in gained or held.gpu_type in gained):
                 self._improve(job, held)
 

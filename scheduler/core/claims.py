@@ -1,0 +1,128 @@
+"""Who may take whose place: rights by floor and share (reclaim) and by class (preempt), as the plan's stops add up.
+
+*Use* here is what a node of the quota tree will hold when the stops under way are done: what is stopping does not
+count, what is held for a job that waits for them does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+
+from scheduler.core.attempts import DAY_MS
+from scheduler.core.draft import Draft
+from scheduler.core.entitlement import entitlements
+from scheduler.core.job import Job
+from scheduler.core.quota import Branch
+from scheduler.core.types import ANY_GPU_TYPE, Phase, Reservation, StopCause
+
+
+class Claims:
+    """The rights concerning one GPU type, at one moment of a plan."""
+
+    def __init__(self, draft: Draft, gpu_type: str, promised: Iterable[Reservation]) -> None:
+        self._draft = draft
+        self._snapshot = draft.snapshot
+        self.gpu_type = gpu_type
+        self.use: dict[Branch, int] = {}
+        for branch in self._snapshot.quota.root.below():
+            self.use[branch] = branch.held.get(gpu_type, 0)
+        for job in self._snapshot.holding.values():
+            if job.phase is Phase.STOPPING and job.decision.gpu_type == gpu_type:
+                self.add(job, -job.spec.gpus)
+        for held in promised:
+            waiting = self._snapshot.jobs.get(held.job) if held.job is not None else None
+            if waiting is not None and held.job in self._snapshot.stopping_for and held.gpu_type == gpu_type:
+                self.add(waiting, waiting.spec.gpus)
+        self.own = self._entitlements()
+
+    def add(self, job: Job, gpus: int) -> None:
+        """Count ``gpus`` more (or less) as used by the job's team."""
+        for branch in self._snapshot.quota.leaf(job.spec.team).path:
+            self.use[branch] = self.use.get(branch, 0) + gpus
+
+    def _entitlements(self) -> dict[Branch, Fraction]:
+        quota, topology = self._snapshot.quota, self._snapshot.topology
+        wanted: dict[Branch, int] = {}
+        for job in self._snapshot.holding.values():
+            if job.decision.gpu_type == self.gpu_type and job.leaf is not None:
+                wanted[job.leaf] = wanted.get(job.leaf, 0) + job.spec.gpus
+        for group in self._snapshot.waiting.groups.values():
+            if group.shape.gpu_type in (self.gpu_type, ANY_GPU_TYPE):
+                leaf = quota.leaf(group.team)
+                wanted[leaf] = wanted.get(leaf, 0) + group.shape.gpus * len(group.jobs)
+        usable = sum(zone.free for zone in topology.by_type.get(self.gpu_type, ()))
+        usable += quota.root.held.get(self.gpu_type, 0)
+        return entitlements(quota.root, self.gpu_type, usable, wanted)
+
+    # --- reclaim ------------------------------------------------------------------------------------------------
+
+    def may_reclaim(self, job: Job) -> bool:
+        """Whether the job's team would still be within its own with the job: it may then take back from others."""
+        leaf = self._snapshot.quota.leaf(job.spec.team)
+        return not leaf.closed and self._within(leaf, job.spec.gpus)
+
+    def _within(self, branch: Branch, gpus: int) -> bool:
+        right = self.own.get(branch, Fraction(0))
+        if branch.node.reclaim == "floor":
+            right = min(right, Fraction(branch.node.floor.get(self.gpu_type, 0)))
+        return self.use.get(branch, 0) + gpus <= right
+
+    def reclaimable(self, asker: Job, victim: Job, taken: dict[Branch, int]) -> bool:
+        """Whether the asker may take the victim's place back. ``taken`` counts what it takes already, by branch."""
+        leaf = self._snapshot.quota.leaf(asker.spec.team)
+        own, other = _apart(leaf, self._snapshot.quota.leaf(victim.spec.team))
+        if not own or not all(self._within(branch, asker.spec.gpus) for branch in own):
+            return False
+        left = victim.spec.gpus
+        if any(self.use.get(b, 0) - taken.get(b, 0) - left < self.own.get(b, Fraction(0)) for b in other):
+            return False
+        return self._unprotected_at(victim) <= self._draft.now_ms and self._may_be_stopped(victim)
+
+    def _unprotected_at(self, victim: Job) -> int:
+        """When the victim will have had its minimum run time."""
+        least = self._draft.policy.min_runtime_ms
+        for branch in self._snapshot.quota.leaf(victim.spec.team).path:
+            least = max(least, branch.node.min_runtime_ms)
+        started = victim.decision.started_ms
+        until = (started if started is not None else self._draft.now_ms) + least
+        if least and until > self._draft.now_ms:
+            self._draft.wake(until)
+        return until if least else 0
+
+    # --- preempt ------------------------------------------------------------------------------------------------
+
+    def preemptible(self, asker: Job, victim: Job) -> bool:
+        """Whether the asker's class lets it take the victim's place: within its team, and P0 anywhere."""
+        if victim.priority <= asker.priority:
+            return False
+        return (asker.priority == 0 or victim.spec.team == asker.spec.team) and self._may_be_stopped(victim)
+
+    def _may_be_stopped(self, victim: Job) -> bool:
+        now = self._draft.now_ms
+        recent = sum(1 for at in victim.decision.stopped_ms if at > now - DAY_MS)
+        return recent < self._draft.policy.stops_per_day
+
+    def evictable(self, cause: StopCause, asker: Job, victim: Job, taken: dict[Branch, int]) -> bool:
+        if cause is StopCause.RECLAIM:
+            return self.reclaimable(asker, victim, taken)
+        return self.preemptible(asker, victim)
+
+    # --- ceilings -----------------------------------------------------------------------------------------------
+
+    def over_ceilings(self, job: Job) -> list[tuple[Branch, int]]:
+        """By how many GPUs the job would pass which ceilings above it once the stops under way are done."""
+        over = []
+        for branch in self._snapshot.quota.leaf(job.spec.team).path:
+            ceiling = branch.node.ceiling.get(self.gpu_type)
+            if ceiling is not None:
+                beyond = self.use.get(branch, 0) + job.spec.gpus - ceiling
+                if beyond > 0:
+                    over.append((branch, beyond))
+        return over
+
+
+def _apart(one: Branch, other: Branch) -> tuple[list[Branch], list[Branch]]:
+    """The branches from each leaf up to, and without, the lowest one that holds both."""
+    both = set(one.path) & set(other.path)
+    return [b for b in one.path if b not in both], [b for b in other.path if b not in both]

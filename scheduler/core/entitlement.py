@@ -1,0 +1,78 @@
+"""What each node of the quota tree may call its own of one GPU type: its floor, and its share of what is wanted.
+
+Among the children of a node that has ``t`` to give, child ``c`` with weight ``w``, floor ``f`` and wish ``d`` (what it
+holds and what it waits for, at most its ceiling) gets ``min(d, max(min(f, d), w * level))``, with the one level at
+which that adds up to ``t``, or its whole wish where all wishes fit. Floors that do not fit are kept: they protect their
+owner. Exact: Fractions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+
+from scheduler.core.quota import Branch
+
+
+def entitlements(root: Branch, gpu_type: str, total: int, wanted: Mapping[Branch, int]) -> dict[Branch, Fraction]:
+    """By branch, in GPUs. ``wanted`` maps each leaf to what it holds and waits for; ``total`` is the usable fleet."""
+    wishes: dict[Branch, int] = {}
+    _wish(root, gpu_type, wanted, wishes)
+    own: dict[Branch, Fraction] = {root: Fraction(min(total, wishes[root]))}
+    _divide(root, gpu_type, wishes, own)
+    return own
+
+
+def _wish(branch: Branch, gpu_type: str, wanted: Mapping[Branch, int], wishes: dict[Branch, int]) -> int:
+    wish = wanted.get(branch, 0) + sum(_wish(child, gpu_type, wanted, wishes) for child in branch.children)
+    ceiling = branch.node.ceiling.get(gpu_type)
+    if ceiling is not None:
+        wish = min(wish, ceiling)
+    wishes[branch] = wish
+    return wish
+
+
+def _divide(branch: Branch, gpu_type: str, wishes: dict[Branch, int], own: dict[Branch, Fraction]) -> None:
+    children = branch.children
+    if not children:
+        return
+    claims = [(child.node.share, _floor(child, gpu_type, wishes), wishes[child]) for child in children]
+    for child, part in zip(children, divide(own[branch], claims), strict=True):
+        own[child] = part
+        _divide(child, gpu_type, wishes, own)
+
+
+def _floor(branch: Branch, gpu_type: str, wishes: dict[Branch, int]) -> int:
+    return min(branch.node.floor.get(gpu_type, 0), wishes[branch])
+
+
+def divide(total: Fraction, claims: list[tuple[Fraction, int, int]]) -> list[Fraction]:
+    """Divide ``total`` among claims of (weight, floor, wish), floor at most wish. See the module's formula."""
+    if sum(wish for _, _, wish in claims) <= total:
+        return [Fraction(wish) for _, _, wish in claims]
+    level = _level(total, claims)
+    return [_at_level(level, claim) for claim in claims]
+
+
+def _at_level(level: Fraction, claim: tuple[Fraction, int, int]) -> Fraction:
+    weight, floor, wish = claim
+    return min(Fraction(wish), max(Fraction(floor), weight * level))
+
+
+def _level(total: Fraction, claims: list[tuple[Fraction, int, int]]) -> Fraction:
+    """The level at which the parts add up to ``total``; 0 where the floors alone use it up."""
+    weighted = [claim for claim in claims if claim[0] > 0]
+    used = Fraction(sum(floor for _, floor, _ in claims))
+    slope = Fraction(0)
+    level = Fraction(0)
+    turns = sorted(
+        [(Fraction(floor) / weight, weight) for weight, floor, _ in weighted]
+        + [(Fraction(wish) / weight, -weight) for weight, _, wish in weighted]
+    )
+    for turn, change in turns:
+        if used + slope * (turn - level) >= total:
+            break
+        used += slope * (turn - level)
+        level = turn
+        slope += change
+    return level + (total - used) / slope if slope > 0 and total > used else level
