@@ -185,7 +185,7 @@ class SubmitForm(forms.Form):
 
 
 def number(typed: str) -> int | float | str:
-    """What JSON would have held: a whole number, a number with a point, or the text as it is, for ``parse`` to refuse."""
+    """What JSON would have held: a number, or the text as it is, which ``parse`` then refuses in its own words."""
     if re.fullmatch(r"[+-]?\d{1,18}", typed, re.ASCII):
         return int(typed)
     if re.fullmatch(r"[+-]?\d{1,18}\.\d{1,18}", typed, re.ASCII):

@@ -27,7 +27,7 @@ REVIEW_S = 60.0
 """How often a socket looks whether its person may still see what it shows."""
 
 
-class LiveConsumer(AsyncWebsocketConsumer):
+class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
     """Base of the sockets. A subclass names its feed, and what of a message its reader may see."""
 
     standing: Standing
@@ -92,14 +92,13 @@ class LiveConsumer(AsyncWebsocketConsumer):
 
     async def _refusal(self) -> int | None:
         """The close code for a reader who may not watch this; reads the rights of this moment."""
-        user = await _fresh(self.scope["user"])
+        user = await database_sync_to_async(_fresh)(self.scope["user"])
         if user is None:
             return SIGNED_OUT
         self.standing = await database_sync_to_async(standing)(user)
         return None if await self.may_watch() else NOT_THERE
 
 
-@database_sync_to_async
 def _fresh(user: Any) -> User | None:
     return User.objects.filter(pk=user.pk, is_active=True).first() if user.is_authenticated else None
 

@@ -35,7 +35,7 @@ class Gate:
         headers = {name: value.decode("latin1") for name, value in scope["headers"]}
         bearer = headers.get(b"authorization", "")
         if bearer[:7].lower() == "bearer ":
-            scope["user"] = await _bearer(bearer[7:].strip())
+            scope["user"] = await database_sync_to_async(_bearer)(bearer[7:].strip())
             await self._inner(scope, receive, send)
         elif ours(headers.get(b"origin", ""), headers.get(b"host", "")):
             await self._by_session(scope, receive, send)
@@ -58,9 +58,6 @@ def ours(origin: str, host: str) -> bool:
     return bool(domain) and validate_host(domain, settings.ALLOWED_HOSTS) and urlsplit(origin).netloc == host
 
 
-@database_sync_to_async
 def _bearer(token: str) -> Any:
     found = tokens.find(token)
     return found.user if found is not None else AnonymousUser()
-
-

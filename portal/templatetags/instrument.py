@@ -168,7 +168,7 @@ def as_typed(command: list[str] | None) -> str:
 
 @register.filter
 def hint_words(hint: str) -> str:
-    return HINT_WORDS.get(Hint(hint), hint)
+    return str(HINT_WORDS.get(Hint(hint), hint))
 
 
 @register.filter

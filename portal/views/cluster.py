@@ -30,7 +30,9 @@ FILTERS = ("az", "rack", "gpu_type", "state")
 @login_required
 @require_safe
 def cluster(request: HttpRequest) -> HttpResponse:
-    return render(request, "cluster/page.html", {"fleet": present.fleet(), "freshness": present.freshness()})
+    """The map. ``?job=`` lights a gang, ``?node=`` pins a host, ``?by=`` colours: read by the page's own script."""
+    lit = selectors.visible_jobs(standing_of(request).team_ids).filter(pk=request.GET.get("job", "")[:32]).first()
+    return render(request, "cluster/page.html", {"fleet": present.fleet(), "lit": lit})
 
 
 @login_required
@@ -74,7 +76,12 @@ def _states(rows: list[selectors.NodeRow], wanted: dict[str, str], text: str) ->
     known = [HostState.READY, *(state for state in HostState if state is not HostState.READY)]
     entries = [{"value": "", "word": "All", "count": counted.total(), "chosen": not wanted["state"]}]
     return entries + [
-        {"value": s.value, "word": s.value.capitalize(), "count": counted[s.value], "chosen": wanted["state"] == s.value}
+        {
+            "value": s.value,
+            "word": s.value.capitalize(),
+            "count": counted[s.value],
+            "chosen": wanted["state"] == s.value,
+        }
         for s in known
         if counted[s.value] or wanted["state"] == s.value
     ]

@@ -101,7 +101,12 @@ def _counts(chosen: Chosen, standing: Standing) -> list[dict[str, Any]]:
     counted = selectors.state_counts(replace(chosen.wanted, states=()), standing.team_ids)
     everything = {"value": "", "word": "All", "count": sum(counted.values()), "chosen": not chosen.wanted.states}
     return [everything] + [
-        {"value": state, "word": state.capitalize(), "count": counted.get(state, 0), "chosen": state in chosen.wanted.states}
+        {
+            "value": state,
+            "word": state.capitalize(),
+            "count": counted.get(state, 0),
+            "chosen": state in chosen.wanted.states,
+        }
         for state in STATES
         if counted.get(state) or state in chosen.wanted.states or state in ("PENDING", "RUNNING")
     ]

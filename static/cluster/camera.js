@@ -1,5 +1,7 @@
 // What part of the drawing is seen: fit, zoom about a point, pan. Positions are CSS pixels of the canvas.
 
+import { PITCH } from "./layout.js";
+
 const CLOSEST = 6;
 
 export class Camera {
@@ -15,21 +17,28 @@ export class Camera {
   // A drawing much taller than its frame is fitted to the width and scrolled, rather than made illegible.
   fit(content, leastScale) {
     this.content = content;
-    this.least = Math.min(this.width / content.width, Math.max(this.height / content.height, leastScale));
-    this.scale = Math.min(this.least, 2.2);
-    this.least = this.scale;
+    this.least = Math.min(this.width / content.width, Math.max(this.height / content.height, leastScale), 2.2);
+    this.wanted = this.least;
+    this.scale = this.whole(this.wanted);
     this.x = Math.max(0, (this.width - content.width * this.scale) / 2);
     this.y = 0;
     this.fitted = true;
   }
 
+  // The next smaller scale at which a GPU's pitch is a whole number of device pixels: every cell is sharp and alike.
+  whole(scale) {
+    const step = 1 / (PITCH * this.ratio);
+    return Math.max(1, Math.floor(scale / step + 1e-6)) * step;
+  }
+
   zoom(factor, x, y) {
-    const next = Math.min(CLOSEST, Math.max(this.least, this.scale * factor));
+    this.wanted = Math.min(CLOSEST, Math.max(this.least, this.wanted * factor));
+    const next = this.whole(this.wanted);
     const [worldX, worldY] = this.toWorld(x, y);
     this.scale = next;
     this.x = x - worldX * next;
     this.y = y - worldY * next;
-    this.fitted = next <= this.least * 1.001;
+    this.fitted = this.wanted <= this.least * 1.001;
     this.keepInside();
   }
 

@@ -3,14 +3,14 @@ import { LiveView, showFreshness } from "../js/socket.js";
 import { Camera } from "./camera.js";
 import { hit, layOut, step } from "./layout.js";
 import { Cluster } from "./model.js";
-import { paint } from "./paint.js";
+import { Painter } from "./paint.js";
 import { Palette } from "./palette.js";
 import { listen } from "./pointer.js";
 import { Surroundings } from "./surroundings.js";
 
 const LEAST_SCALE = 0.55;   // below, a cell is under 5 pixels
 const canvas = document.getElementById("map");
-const context = canvas.getContext("2d", { alpha: false });
+const painter = new Painter(canvas);
 const query = new URLSearchParams(location.search);
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
@@ -31,13 +31,19 @@ const camera = new Camera();
 let waiting = false;
 let names = "";
 
+// Everything again; `overlay` alone where only marks have moved.
 function draw() {
+  painter.stale = true;
+  overlay();
+}
+
+function overlay() {
   if (waiting) return;
   waiting = true;
   requestAnimationFrame((now) => {
     waiting = false;
     if (!scene.layout) return;
-    if (paint(context, scene, camera, now)) draw();
+    if (painter.paint(scene, camera, now)) overlay();
     canvas.classList.toggle("loose", camera.loose);
     canvas.dataset.drawn = String(Math.round(now));
   });
@@ -46,8 +52,7 @@ function draw() {
 function arrange() {
   const frame = canvas.parentElement.getBoundingClientRect();
   const ratio = devicePixelRatio || 1;
-  canvas.width = Math.round(frame.width * ratio);
-  canvas.height = Math.round(frame.height * ratio);
+  painter.resize(Math.round(frame.width * ratio), Math.round(frame.height * ratio));
   camera.resize(frame.width, frame.height, ratio);
   scene.layout = layOut(scene.cluster, frame);
   if (camera.fitted) camera.fit(scene.layout, LEAST_SCALE);
@@ -57,7 +62,7 @@ function arrange() {
 
 // Which hosts there are decides the layout; what they do does not.
 function arrangeIfMoved() {
-  const now = [...scene.cluster.nodes.values()].map((n) => `${n.az}/${n.rack}/${n.name}/${n.slots.length}`).join();
+  const now = [...scene.cluster.nodes.values()].map((n) => `${n.az}/${n.rack}/${n.name}/${n.states.length}`).join();
   if (now === names) return draw();
   names = now;
   return arrange();
@@ -66,7 +71,7 @@ function arrangeIfMoved() {
 const around = new Surroundings(scene, {
   redraw: draw,
   recolour(by) { scene.by = by; remember(); draw(); },
-  light(job) { scene.job = job; remember(); draw(); around.follow(); },
+  light(job, name) { scene.job = job; around.name(job, name); remember(); draw(); around.follow(); },
   pin(at) { pin(at); },
   zoom(factor) { camera.zoom(factor, camera.width / 2, camera.height / 2); draw(); },
   fit() { camera.fit(scene.layout, LEAST_SCALE); draw(); },
@@ -85,7 +90,7 @@ function pin(at) {
   scene.pinned = at;
   if (at) {
     const host = scene.layout.hosts.get(at.node);
-    if (host) camera.reveal(host.x, host.y, host.size * 10, 11);
+    if (host) camera.reveal(host.x, host.y, host.size * 10, 10);
   }
   remember();
   around.showPanel(at);
@@ -108,9 +113,9 @@ listen(canvas, camera, {
     if (device === "touch") return;
     scene.hover = whatIsAt(x, y);
     around.hover(scene.hover, x, y);
-    draw();
+    overlay();
   },
-  leave() { scene.hover = null; around.hover(null); draw(); },
+  leave() { scene.hover = null; around.hover(null); overlay(); },
   moved() { scene.hover = null; around.hover(null); draw(); },
   pin(x, y) {
     const at = whatIsAt(x, y);
@@ -123,7 +128,7 @@ listen(canvas, camera, {
     if (scene.cursor) for (let n = far ? 8 : 1; n > 0; n -= 1) at = step(scene.layout, at, dx, dy);
     scene.cursor = at;
     const host = scene.layout.hosts.get(at.node);
-    camera.reveal(host.x + at.gpu * 10, host.y, 10, 11);
+    camera.reveal(host.x + at.gpu * 10, host.y, 10, 10);
     around.say(at);
     draw();
   },

@@ -1,8 +1,8 @@
 // Where everything lies, in units of the drawing: a GPU's cell is CELL wide, its pitch PITCH.
 // AZ → rack → host (a row) → GPU (a cell). As many racks abreast as make the whole drawing largest in its frame.
 
-export const PITCH = 10, CELL = 8.4, ROW = 11;
-const GUTTER = 15, RACK_HEAD = 15, RACK_GAP = 12, AZ_HEAD = 18, AZ_GAP = 10, MARGIN = 6;
+export const PITCH = 10, CELL = 8.4, ROW = 10;
+const GUTTER = 15, RACK_HEAD = 17, RACK_GAP = 12, AZ_HEAD = 25, AZ_GAP = 10, MARGIN = 6;
 
 const collator = new Intl.Collator("en", { numeric: true });
 const byName = (a, b) => collator.compare(a.name, b.name);
@@ -45,7 +45,7 @@ function place(azs, abreast, rackWidth) {
 
 export function layOut(cluster, frame) {
   const azs = racksOf(cluster);
-  const widest = Math.max(1, ...[...cluster.nodes.values()].map((node) => node.slots.length));
+  const widest = Math.max(1, ...[...cluster.nodes.values()].map((node) => node.states.length));
   const rackWidth = GUTTER + widest * PITCH;
   const most = Math.max(1, ...azs.map((az) => az.racks.length));
   let best = null;
@@ -63,7 +63,7 @@ export function layOut(cluster, frame) {
     const { rack, x, y } = row;
     const box = { name: rack.name, az: rack.az, x, y, width: rackWidth, height: RACK_HEAD + rack.hosts.length * ROW, hosts: [] };
     rack.hosts.forEach((node, index) => {
-      const host = { node: node.name, rack: box, index, x: x + GUTTER, y: y + RACK_HEAD + index * ROW, size: node.slots.length };
+      const host = { node: node.name, rack: box, index, x: x + GUTTER, y: y + RACK_HEAD + index * ROW, size: node.states.length };
       box.hosts.push(host);
       hosts.set(node.name, host);
     });

@@ -1,7 +1,16 @@
 // The cluster as the map shows it: what the server sent, indexed for drawing and for questions.
 
-export const FREE = -1, FAULTY = -2;
+const FAULTY = -2;   // -1 is free; from 0 on, an index into the jobs
 
+// What one GPU is doing, in the words that the legend uses.
+function stateOf(slot, job, hostState) {
+  if (slot === FAULTY) return "faulty";
+  if (job) return job.phase.toLowerCase();
+  if (hostState === "READY") return "free";
+  return hostState === "DOWN" || hostState === "SUSPECT" ? "down" : "closed";
+}
+
+// A node holds for each GPU its state and the job that holds it, null without one.
 export class Cluster {
   // snapshot: { nodes: [[name, az, rack, gpu type, host state, [job index | -1 free | -2 faulty, one a GPU]]],
   //             jobs: [[id, team, phase, GPUs, priority]] }
@@ -16,7 +25,9 @@ export class Cluster {
     const table = jobs.map(([id, team, phase, gpus, priority]) => ({ id, team, phase, gpus, priority }));
     for (const job of table) this.jobs.set(job.id, job);
     for (const [name, az, rack, type, state, slots] of nodes) {
-      this.nodes.set(name, { name, az, rack, type, state, slots: slots.map((s) => (s >= 0 ? table[s].id : s)) });
+      const holders = slots.map((slot) => (slot >= 0 ? table[slot] : null));
+      const states = slots.map((slot, gpu) => stateOf(slot, holders[gpu], state));
+      this.nodes.set(name, { name, az, rack, type, state, holders, states });
     }
     for (const name of gone) this.nodes.delete(name);
     this.forgetEnded();
@@ -25,24 +36,8 @@ export class Cluster {
 
   forgetEnded() {
     const held = new Set();
-    for (const node of this.nodes.values()) {
-      for (const slot of node.slots) if (typeof slot === "string") held.add(slot);
-    }
+    for (const node of this.nodes.values()) for (const job of node.holders) if (job) held.add(job.id);
     for (const id of this.jobs.keys()) if (!held.has(id)) this.jobs.delete(id);
-  }
-
-  jobAt(node, gpu) {
-    const slot = node.slots[gpu];
-    return typeof slot === "string" ? this.jobs.get(slot) : null;
-  }
-
-  // What one GPU is doing, in the words that the legend uses.
-  stateOf(node, gpu) {
-    const slot = node.slots[gpu];
-    if (slot === FAULTY) return "faulty";
-    if (typeof slot === "string") return this.jobs.get(slot).phase.toLowerCase();
-    if (node.state === "READY") return "free";
-    return node.state === "DOWN" || node.state === "SUSPECT" ? "down" : "closed";
   }
 
   counts() {
@@ -50,13 +45,12 @@ export class Cluster {
     for (const node of this.nodes.values()) {
       const type = byType.get(node.type) ?? { total: 0, free: 0, used: 0 };
       byType.set(node.type, type);
-      for (let gpu = 0; gpu < node.slots.length; gpu += 1) {
-        const state = this.stateOf(node, gpu);
+      node.states.forEach((state, gpu) => {
         byState.set(state, (byState.get(state) ?? 0) + 1);
         type.total += 1;
         if (state === "free") type.free += 1;
-        else if (typeof node.slots[gpu] === "string") type.used += 1;
-      }
+        else if (node.holders[gpu]) type.used += 1;
+      });
     }
     return { byState, byType };
   }
@@ -70,11 +64,7 @@ export class Cluster {
   teams() {
     const found = new Map();
     for (const node of this.nodes.values()) {
-      for (const slot of node.slots) {
-        if (typeof slot !== "string") continue;
-        const { team } = this.jobs.get(slot);
-        found.set(team, (found.get(team) ?? 0) + 1);
-      }
+      for (const job of node.holders) if (job) found.set(job.team, (found.get(job.team) ?? 0) + 1);
     }
     return [...found].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1));
   }
@@ -84,7 +74,7 @@ export class Cluster {
     const hosts = [], racks = new Set(), azs = new Set();
     let gpus = 0;
     for (const node of this.nodes.values()) {
-      const held = node.slots.filter((slot) => slot === id).length;
+      const held = node.holders.filter((job) => job?.id === id).length;
       if (!held) continue;
       hosts.push(node.name);
       racks.add(`${node.az} ${node.rack}`);

@@ -4,7 +4,7 @@ const TEAM_HUES = [212, 28, 158, 320, 82, 262, 188, 350, 120, 48, 290, 232];
 
 // Every state has a shape of its own besides its colour: see paint.js and the legend.
 export const STATES = [
-  { key: "running", word: "Running", token: "--state-running", shape: "full" },
+  { key: "running", word: "Running", token: "--map-running", shape: "full" },
   { key: "starting", word: "Starting", token: "--state-starting", shape: "half" },
   { key: "stopping", word: "Stopping", token: "--state-stopping", shape: "corner" },
   { key: "free", word: "Free", token: "--line-strong", shape: "hollow" },
@@ -46,6 +46,7 @@ export class Palette {
       CORDONED: this.resolve("--state-cordoned"),
     };
     this.teams = new Map();
+    this.jobs = new Map();
   }
 
   isDark() {
@@ -67,6 +68,12 @@ export class Palette {
   }
 
   job(id) {
+    let colour = this.jobs.get(id);
+    if (!colour) this.jobs.set(id, (colour = this.hashed(id)));
+    return colour;
+  }
+
+  hashed(id) {
     let hash = 2166136261;
     for (let i = 0; i < id.length; i += 1) hash = Math.imul(hash ^ id.charCodeAt(i), 16777619);
     const hue = (hash >>> 0) % 360, tone = ((hash >>> 10) & 3) * 5;

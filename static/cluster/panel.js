@@ -12,7 +12,7 @@ export class Panel {
       const job = event.target.closest("[data-light]");
       if (job) {
         event.preventDefault();
-        this.act.light(job.dataset.light);
+        this.act.light(job.dataset.light, job.dataset.name);
       }
       if (event.target.closest("[data-unpin]")) {
         event.preventDefault();

@@ -64,6 +64,13 @@ export class Surroundings {
       : "every host is ready";
   }
 
+  // The map's data holds no names: whoever may know one hands it over.
+  name(job, name) {
+    if (!name) return;
+    this.gang.dataset.job = job;
+    this.gang.dataset.name = name;
+  }
+
   showGang() {
     const { job } = this.scene;
     this.gang.hidden = !job;
@@ -71,7 +78,7 @@ export class Surroundings {
     const found = this.scene.cluster.gang(job);
     const link = this.gang.querySelector("a");
     link.href = `/jobs/${encodeURIComponent(job)}/`;
-    link.textContent = job;
+    link.textContent = this.gang.dataset.job === job && this.gang.dataset.name ? this.gang.dataset.name : job;
     const words = this.gang.querySelector("[data-gang]");
     const text = found.job
       ? `${found.job.phase} on ${count(found.hosts.length, "host")} in ${count(found.racks.length, "rack")}` +
@@ -109,13 +116,12 @@ export class Surroundings {
   words({ node: name, gpu }) {
     const node = this.scene.cluster.nodes.get(name);
     if (!node) return [name, "is gone"];
-    const where = `${node.az} · ${node.rack} · ${node.slots.length} × ${node.type} · ${node.state}`;
+    const where = `${node.az} · ${node.rack} · ${node.states.length} × ${node.type} · ${node.state}`;
     if (gpu === null) {
-      const free = node.slots.filter((_, index) => this.scene.cluster.stateOf(node, index) === "free").length;
-      return [name, where, `${free} of ${node.slots.length} GPUs free`];
+      const free = node.states.filter((state) => state === "free").length;
+      return [name, where, `${free} of ${node.states.length} GPUs free`];
     }
-    const job = this.scene.cluster.jobAt(node, gpu);
-    const state = this.scene.cluster.stateOf(node, gpu);
+    const job = node.holders[gpu], state = node.states[gpu];
     const doing = job
       ? [`${job.phase} · ${job.team}`, `${count(job.gpus, "GPU")} · P${job.priority} · ${job.id}`]
       : [{ free: "Free", closed: "Free, but the host takes no new work", down: "Its host is not heard of", faulty: "Faulty" }[state]];
