@@ -50,3 +50,9 @@ def largest_zones() -> dict[str, int]:
     for zone in Node.objects.order_by().values("gpu_type", "az").annotate(held=Sum("gpus")):
         largest[zone["gpu_type"]] = max(zone["held"], largest.get(zone["gpu_type"], 0))
     return largest
+
+
+def identities() -> dict[str, Identity]:
+    """Every node by the SHA-256 of its agent's token."""
+    rows = Node.objects.values_list("token_hash", "name", "gpus")
+    return {token_hash: Identity(name, gpus) for token_hash, name, gpus in rows}

@@ -53,7 +53,7 @@ class Front:
         self.put(keys.intent_node(NODE), NodeIntent(NODE, "az1", "r1", "H100"))
         renewals = Renewals(self.store, self.clock.s)
         self.app = AgentApp(
-            Identities(self.clock.s, self._look_up),
+            Identities(self.clock.s, self._look_up, dict),
             SyncDesk(self.store, renewals, self._published, self.clock.s),
             renewals,
             WaitingRoom(self.picture),
@@ -413,26 +413,62 @@ async def _until(holds: Callable[[], bool]) -> None:
 # --- tokens -----------------------------------------------------------------------------------------------------
 
 
+class Register:
+    """The nodes' tokens in the database, and what was asked of it."""
+
+    def __init__(self, **nodes: str) -> None:
+        self.nodes = {hashed: Identity(node, 8) for hashed, node in nodes.items()}
+        self.asked: list[str] = []
+        self.clock = Clock()
+        self.identities = Identities(self.clock.s, self._look_up, self._everybody, capacity=10)
+
+    def _look_up(self, hashed: str) -> Identity | None:
+        self.asked.append(hashed)
+        return self.nodes.get(hashed)
+
+    def _everybody(self) -> dict[str, Identity]:
+        self.asked.append("everybody")
+        return dict(self.nodes)
+
+
 @pytest.mark.parametrize(
-    ("owner", "ttl_s"),
-    [pytest.param(Identity(NODE, 8), TTL_S, id="a good one"), pytest.param(None, DENIED_TTL_S, id="a false one")],
+    ("hashed", "ttl_s"),
+    [pytest.param("good", TTL_S, id="a good one"), pytest.param("false", DENIED_TTL_S, id="a false one")],
 )
-def test_a_token_is_looked_up_again_after_a_while(owner: Identity | None, ttl_s: float) -> None:
-    clock = Clock()
-    identities = Identities(clock.s, lambda hashed: owner)
-    assert identities.recall("hash") == (None, False)
-    assert identities.look_up("hash") == owner
-    clock.pass_s(ttl_s - 0.5)
-    assert identities.recall("hash") == (owner, True)
-    clock.pass_s(1)
-    assert identities.recall("hash")[1] is False
+def test_a_token_is_looked_up_again_after_a_while(hashed: str, ttl_s: float) -> None:
+    register = Register(good=NODE)
+    owner = register.nodes.get(hashed)
+    assert register.identities.recall(hashed) == (None, False)
+    assert register.identities.look_up(hashed) == owner
+    register.clock.pass_s(ttl_s - 0.5)
+    assert register.identities.recall(hashed) == (owner, True)
+    register.clock.pass_s(1)
+    assert register.identities.recall(hashed)[1] is False
+
+
+def test_when_one_has_run_out_all_are_asked_for_together() -> None:
+    register = Register(a="n1", b="n2")
+    for hashed in "ab":
+        register.identities.look_up(hashed)
+    register.clock.pass_s(TTL_S + 1)
+    assert [register.identities.look_up(hashed) for hashed in "ab"] == list(register.nodes.values())
+    assert register.asked == ["a", "b", "everybody"]
+
+
+def test_a_token_that_was_taken_back_is_no_longer_believed() -> None:
+    register = Register(a="n1")
+    register.identities.look_up("a")
+    register.nodes.clear()
+    register.clock.pass_s(TTL_S + 1)
+    assert register.identities.look_up("a") is None
+    assert register.identities.recall("a") == (None, True)
 
 
 def test_false_tokens_do_not_fill_the_memory() -> None:
-    identities = Identities(Clock().s, lambda hashed: None, capacity=10)
+    register = Register()
     for number in range(100):
-        identities.look_up(str(number))
-    assert [identities.recall(str(number))[1] for number in (89, 90, 99)] == [False, True, True]
+        register.identities.look_up(str(number))
+    assert [register.identities.recall(str(number))[1] for number in (89, 90, 99)] == [False, True, True]
 
 
 # --- registration -----------------------------------------------------------------------------------------------
