@@ -11,8 +11,9 @@ from quotas import selectors as quotas
 from quotas.models import QuotaNode
 from scheduler import clock, connections, requests, services
 from scheduler.core.types import QuotaTree, Reason
+from scheduler.fields import FieldError
 from scheduler.picture import picture
-from scheduler.requests import FieldError, JobRequest, TeamRights
+from scheduler.requests import JobRequest, TeamRights
 
 
 class Invalid(Exception):

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from scheduler.selectors import NodeRow
+from scheduler.selectors.why import Why
 
 
 class Accepted(msgspec.Struct, frozen=True):
@@ -134,12 +135,12 @@ class Quotas(msgspec.Struct, frozen=True):
     nodes: list[QuotaRow]
 
 
-class Why(msgspec.Struct, frozen=True):
+class JobWhy(msgspec.Struct, frozen=True):
     """Why a job waits; ``explanation`` is null for one that doesn't, or that has not reached the scheduler yet."""
 
     id: str
     state: str
-    explanation: dict[str, Any] | None
+    explanation: Why | None
 
 
 class NodePage(msgspec.Struct, frozen=True):

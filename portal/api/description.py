@@ -80,7 +80,7 @@ def add_components(result: dict[str, Any], generator: Any, request: Any, public:
     return result
 
 
-class BearerScheme(OpenApiAuthenticationExtension):
+class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
     target_class = "portal.api.sessions.BearerAuthentication"
     name = "bearer"
 
@@ -88,7 +88,7 @@ class BearerScheme(OpenApiAuthenticationExtension):
         return {"type": "http", "scheme": "bearer"}
 
 
-class SessionScheme(OpenApiAuthenticationExtension):
+class SessionScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
     target_class = "portal.api.sessions.SessionAuthentication"
     name = "session"
 

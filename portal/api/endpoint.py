@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, cast
 
 import msgspec
@@ -14,9 +15,9 @@ from rest_framework.views import APIView
 
 from portal.accounts.permissions import Standing, standing_of
 from portal.api import metrics
-from portal.api.problems import FieldError, invalid
+from portal.api.problems import invalid
 from portal.api.query import NO_PARAMETERS, Query
-from scheduler.fields import INVALID, Record
+from scheduler.fields import INVALID, FieldError, Record
 
 
 class RecordRenderer(BaseRenderer):
@@ -33,12 +34,13 @@ class RecordRenderer(BaseRenderer):
 class OneFormat(BaseContentNegotiation):
     """There is JSON and nothing else: whatever a client says that it accepts, that is what it gets."""
 
-    def select_parser(self, request: Request, parsers: list[BaseParser]) -> BaseParser | None:
+    def select_parser(self, request: Request, parsers: Iterable[BaseParser]) -> BaseParser | None:
         sent = (request.content_type or "").split(";")[0].strip().lower()
         return next((parser for parser in parsers if parser.media_type == sent), None)
 
-    def select_renderer(self, request: Request, renderers: list[BaseRenderer], format_suffix: Any = None) -> Any:
-        return renderers[0], renderers[0].media_type
+    def select_renderer(self, request: Request, renderers: Iterable[BaseRenderer], format_suffix: Any = None) -> Any:
+        only = next(iter(renderers))
+        return only, only.media_type
 
 
 class Endpoint(APIView):

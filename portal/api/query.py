@@ -128,7 +128,7 @@ def to_cursor(*place: str | int) -> str:
     return base64.urlsafe_b64encode(msgspec.json.encode(place)).rstrip(b"=").decode()
 
 
-def from_cursor(cursor: str, shape: type[Any]) -> Any:
+def from_cursor(cursor: str, shape: Any) -> Any:
     """The place that ``to_cursor`` was given, checked against ``shape`` (a tuple type).
 
     Raises:

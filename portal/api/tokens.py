@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -61,7 +62,7 @@ class Tokens(Endpoint):
         # An expired token in the header must not keep anybody from getting a new one.
         return [] if self._signs_in else super().get_authenticators()
 
-    def get_permissions(self) -> list[Any]:
+    def get_permissions(self) -> Sequence[Any]:
         return [] if self._signs_in else super().get_permissions()
 
     def get_throttles(self) -> list[Any]:

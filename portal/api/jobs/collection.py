@@ -105,7 +105,7 @@ def _filter(asked: dict[str, Any]) -> selectors.JobFilter:
 
 def _after(found: QuerySet[Job], cursor: str) -> QuerySet[Job]:
     """The jobs older than the one that the page before ended with; the first condition lets the index be used."""
-    at, job_id = cast("tuple[datetime, str]", from_cursor(cursor, tuple[datetime, str]))
+    at, job_id = from_cursor(cursor, tuple[datetime, str])
     if at.tzinfo is None or "\0" in job_id:
         raise invalid([FieldError("cursor", "was not handed out here", "Leave it out for the first page.")])
     return found.filter(submitted_at__lte=at).filter(Q(submitted_at__lt=at) | Q(id__lt=job_id))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 from portal.api.answers import JobDetail, JobSummary, Placement
@@ -28,17 +27,26 @@ def detail(job: Job) -> JobDetail:
         fields |= {"state": live.phase, "reason": live.reason, "attempt": live.attempt, "stop_cause": live.stop_cause}
     return JobDetail(
         **fields,
+        **_progress(live),
         live=live is not None,
         spec=job.spec,
         allocation=_placements(live.allocation if live is not None else job.allocation),
         queue_position=queue_position(job) if fields["state"] == Phase.PENDING else None,
         eta=None,
-        restarts=live and live.restarts,
-        stops=live and live.stops,
-        deadline_at=_moment(live and live.deadline_ms),
-        saved_work_seconds=live and live.saved_work_ms / 1000,
-        lost_work_seconds=live and live.lost_ms / 1000,
     )
+
+
+def _progress(live: LiveJob | None) -> dict[str, Any]:
+    if live is None:
+        names = ("restarts", "stops", "deadline_at", "saved_work_seconds", "lost_work_seconds")
+        return dict.fromkeys(names)
+    return {
+        "restarts": live.restarts,
+        "stops": live.stops,
+        "deadline_at": None if live.deadline_ms is None else clock.to_datetime(live.deadline_ms),
+        "saved_work_seconds": live.saved_work_ms / 1000,
+        "lost_work_seconds": live.lost_ms / 1000,
+    }
 
 
 def queue_position(job: Job) -> int | None:
@@ -77,7 +85,3 @@ def _live(job_id: str) -> LiveJob | None:
 
 def _placements(allocation: Any) -> list[Placement]:
     return [Placement(part["node"], part.get("rack"), part.get("az"), list(part["gpus"])) for part in allocation]
-
-
-def _moment(at_ms: int | None) -> datetime | None:
-    return None if at_ms is None else clock.to_datetime(at_ms)

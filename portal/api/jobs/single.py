@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import cast
 
 from django.db.models import Q
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from portal.accounts.permissions import Standing
-from portal.api import answers
-from portal.api.answers import EventPage, JobDetail, JobEvent
+from portal.api.answers import EventPage, JobDetail, JobEvent, JobWhy
 from portal.api.description import describe
 from portal.api.endpoint import Endpoint
 from portal.api.jobs.representation import detail
 from portal.api.problems import Problem, not_found
 from portal.api.query import CURSOR, Query, from_cursor, limit, to_cursor
-from scheduler import clock, models, selectors, services
+from scheduler import models, selectors, services
 from scheduler.picture import picture
-from scheduler.policy import live_policy
 
 EVENTS = Query({"limit": limit(1000, 200), "cursor": (CURSOR, None)})
 
@@ -54,8 +51,7 @@ class Events(Endpoint):
     def get(self, request: Request, job_id: str) -> Response:
         found = selectors.job_events(job_of(job_id, self.standing).pk)
         if self.parameters["cursor"] is not None:
-            shape = tuple[int, int]
-            revision, position = cast("tuple[int, int]", from_cursor(self.parameters["cursor"], shape))
+            revision, position = from_cursor(self.parameters["cursor"], tuple[int, int])
             found = found.filter(Q(revision__gt=revision) | Q(revision=revision, position__gt=position))
         rows = list(found[: self.parameters["limit"] + 1])
         page = rows[: self.parameters["limit"]]
@@ -64,13 +60,10 @@ class Events(Endpoint):
 
 
 class Why(Endpoint):
-    @describe(
-        "explainJob", "Why a job waits, and the smallest change that would start it", answers.Why, problems=(404, 503)
-    )
+    @describe("explainJob", "Why a job waits, and the smallest change that would start it", JobWhy, problems=(404, 503))
     def get(self, request: Request, job_id: str) -> Response:
         job = job_of(job_id, self.standing)
-        found = selectors.why(picture(), live_policy(), job.pk, clock.now_ms(), self.standing.team_names)
-        return Response(answers.Why(job.pk, detail(job).state, found))
+        return Response(JobWhy(job.pk, detail(job).state, selectors.why(picture(), job.pk)))
 
 
 class _Wish(Endpoint):
