@@ -22,7 +22,7 @@ from scheduler.sim import fleets, traces
 from scheduler.sim.checker import Checker
 from scheduler.sim.log import Line
 from scheduler.sim.log_file import without_chatter
-from scheduler.sim.metrics import Report
+from scheduler.sim.metrics import Report, Waits
 from scheduler.sim.simulate import Plan, simulate, whole_days_ms
 
 TRACE = Path(__file__).resolve().parents[2] / "shared" / "traces" / "fleet_week.csv"
@@ -88,8 +88,8 @@ def everything_on(found: Measured) -> Iterable[Figure]:
     yield Figure("GPU hours lost to stops, share of those used", lost, 0.01)
 
 
-def _mean(waits: dict[str, object], name: str) -> float:
-    mean = getattr(waits[name], "mean", None)
+def _mean(waits: dict[str, Waits], name: str) -> float:
+    mean = waits[name].mean
     return float("inf") if mean is None else mean / HOUR
 
 

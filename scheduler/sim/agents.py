@@ -41,7 +41,8 @@ class Agents:
     def __init__(
         self, hosts: Iterable[str], behaviour: Callable[[Assignment], Behaviour], announce_checkpoints: bool
     ) -> None:
-        self._new_executor = lambda: SimulatedExecutor(behaviour, announce_checkpoints)
+        self._behaviour = behaviour
+        self._announce_checkpoints = announce_checkpoints
         self._agents = {host: Agent(host, self._new_executor()) for host in hosts}
         self._due: list[tuple[int, str]] = []
         self._dirty: dict[str, None] = {}
@@ -50,6 +51,9 @@ class Agents:
 
     def __getitem__(self, host: str) -> Agent:
         return self._agents[host]
+
+    def _new_executor(self) -> SimulatedExecutor:
+        return SimulatedExecutor(self._behaviour, self._announce_checkpoints)
 
     # --- orders and time
 

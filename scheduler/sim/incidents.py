@@ -39,7 +39,7 @@ class Incidents:
                 self._requests[used] = request.body
             self._world.submit(JobIntent(request.spec), request.behaviour)
 
-    def wish(self, jobs: Iterable[str], **wish: bool) -> None:
+    def wish(self, jobs: Iterable[str], **wish: Any) -> None:
         """Change what is wanted of jobs; of one that is over, refused or not there yet, nothing can be wanted."""
         for job in jobs:
             intent = self._world.jobs.get(job)

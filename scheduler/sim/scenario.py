@@ -85,7 +85,7 @@ def load(path: Path) -> Scenario:
     return read(file, value)
 
 
-class _StrictLoader(yaml.CSafeLoader):  # type: ignore[name-defined,misc]
+class _StrictLoader(yaml.CSafeLoader):
     """YAML in which a key stands once in its mapping."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
@@ -93,7 +93,7 @@ class _StrictLoader(yaml.CSafeLoader):  # type: ignore[name-defined,misc]
         twice = sorted({key for key in keys if isinstance(key, str) and keys.count(key) > 1})
         if twice:
             raise yaml.constructor.ConstructorError(None, None, f"key {twice[0]!r} stands twice", node.start_mark)
-        return super().construct_mapping(node, deep)  # type: ignore[no-any-return]
+        return super().construct_mapping(node, deep)
 
 
 def read(file: str, value: Any) -> Scenario:

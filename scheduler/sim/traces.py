@@ -37,7 +37,7 @@ def load(path: Path) -> list[Arrival]:
     Raises:
         NotATrace: the file cannot be read, its columns are those of no known format, or a value is bad.
     """
-    arrivals = []
+    arrivals: list[Arrival] = []
     try:
         with path.open(newline="", encoding="utf-8") as file:
             rows = csv.DictReader(file)

@@ -131,8 +131,8 @@ class World:
 
     def _refusal(self, spec: JobSpec) -> Refusal | None:
         """Whether such a job is refused; asked once for all jobs alike, until the fleet or the quota tree changes."""
-        like = (spec.team, spec.priority, spec.gpus, spec.gpu_type, spec.hint, spec.spot_ok, spec.checkpoint)
-        like += (spec.cpu_per_rank, spec.memory_per_rank_gb, spec.scratch_gb)
+        wants = (spec.gpus, spec.gpu_type, spec.hint, spec.cpu_per_rank, spec.memory_per_rank_gb, spec.scratch_gb)
+        like = (spec.team, spec.priority, spec.spot_ok, spec.checkpoint, wants)
         if like not in self._refusals:
             self._refusals[like] = refusal(self._registered, spec, self.clock())
         return self._refusals[like]

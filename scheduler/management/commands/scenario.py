@@ -24,7 +24,7 @@ HELD, NOT_HELD, NO_SCENARIO = 0, 1, 2
 
 class Command(BaseCommand):
     help = "Run scenario files: exit status 0 if everything expected holds, 1 if not, 2 if a file is no scenario."
-    requires_system_checks: Sequence[str] = ()
+    requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("files", nargs="+", type=Path, metavar="FILE")

@@ -29,7 +29,7 @@ SHOWN_VIOLATIONS = 20
 
 class Command(BaseCommand):
     help = "Run a trace through the scheduler and report utilisation, waits and lost work."
-    requires_system_checks: Sequence[str] = ()
+    requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("trace", type=Path, metavar="TRACE")
@@ -40,9 +40,7 @@ class Command(BaseCommand):
         parser.add_argument("--days", type=float, help="end after so many days; without it with the last job's day")
         parser.add_argument("--json", action="store_true", dest="as_json", help="one JSON document on stdout")
         parser.add_argument("--log", type=Path, metavar="OUT.jsonl", help="write the decision log")
-        parser.add_argument(
-            "--check", action="store_true", help="replay the decision log: exit status 1 if it is wrong"
-        )
+        parser.add_argument("--check", action="store_true", help="replay the decision log; exit status 1 if wrong")
 
     def handle(self, *args: Any, **options: Any) -> None:
         plan = self._plan(options)

@@ -59,8 +59,8 @@ def stop(t: float, cause: str = "preempt", deadline: float | None = 130, **chang
 
 
 LEADER = {"t": 0, "kind": "leader", "fence": 5}
-RELEASE = {"gpus": {"n1": [0, 1]}}
-END = {"state": "SUCCEEDED"}
+RELEASE: dict[str, Any] = {"gpus": {"n1": [0, 1]}}
+END: dict[str, Any] = {"state": "SUCCEEDED"}
 STARTED = [submit(), bind(), of("start", 1)]
 SAVED = [*STARTED, stop(10), of("checkpoint", 30, work_s=9)]
 

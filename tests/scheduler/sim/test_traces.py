@@ -79,7 +79,7 @@ def test_the_fleet_of_the_design():
 def test_a_fleet_from_a_file(tmp_path: Path):
     text = "fleet: [{az: a, rack: r, hosts: 2, gpu_type: H100}]\nquota: {ml: {floor: {H100: 8}}}\n"
     fleet = fleets.load_fleet(written(tmp_path, text, "fleet.yaml"))
-    assert (len(fleet.hosts), fleet.teams()) == (2, {"ml"})
+    assert (len(fleet.hosts), fleet.teams()) == (2, frozenset({"ml"}))
     with pytest.raises(NotAScenario, match="unknown key 'hosts'"):
         fleets.load_fleet(written(tmp_path, "fleet: []\nhosts: 3\n", "fleet.yaml"))
 
