@@ -20,7 +20,9 @@ import structlog
 
 from scheduler import clock, connections
 from scheduler.core.snapshot import Snapshot
+from scheduler.core.types import Policy
 from scheduler.loader import Fed, Loader
+from scheduler.policy import live_policy
 from scheduler.store import keys
 from scheduler.store.base import Compacted, Store, StoreUnavailable
 
@@ -58,10 +60,14 @@ class Picture:
     before the first load). ``revision`` is the store's revision that is shown, 0 before the first load.
     """
 
-    def __init__(self, store: Callable[[], Store], now_ms: Callable[[], int]) -> None:
-        """``store()`` is asked for in the thread, so that nothing is opened before ``start()``."""
+    def __init__(self, store: Callable[[], Store], now_ms: Callable[[], int], policy: Policy | None = None) -> None:
+        """``store()`` is asked for in the thread, so that nothing is opened before ``start()``.
+
+        ``policy`` is the leader's, so that what is computed here is what will be decided there.
+        """
         self._open = store
         self._now_ms = now_ms
+        self._policy = policy or Policy()
         self._shown: Loader | None = None
         self._following: Loader | None = None
         self._seats: dict[str, frozenset[str]] = {}
@@ -155,6 +161,7 @@ class Picture:
         if self._following is None:
             loader = Loader(self._open())
             loader.load()
+            self._tune(loader.snapshot)
             with self._moved:
                 self._shown = self._following = loader
                 self._seats = _seats(loader.snapshot, loader.snapshot.jobs)
@@ -177,12 +184,14 @@ class Picture:
             loader.snapshot.tell_time(self._now_ms())
             if not news:
                 return
-            touched = self._touched(loader.catch_up(), loader.snapshot)
+            fed = loader.catch_up()
+            touched = self._touched(fed, loader.snapshot)
             self._moved.notify_all()
         self._tell(touched)
 
     def _touched(self, fed: Fed, snapshot: Snapshot) -> Touched:
         if fed.afresh:
+            self._tune(snapshot)
             self._seats = _seats(snapshot, snapshot.jobs)
             return Touched(fed.revision, everything=True)
         jobs = _named(fed, keys.INTENT_JOBS, keys.DECISION_JOBS)
@@ -197,6 +206,12 @@ class Picture:
             quota=keys.INTENT_QUOTA in fed.keys,
             reservations=keys.DECISION_RESERVATIONS in fed.keys,
         )
+
+    def _tune(self, snapshot: Snapshot) -> None:
+        """Have a new snapshot count and order as the leader's does."""
+        snapshot.tell_time(self._now_ms())
+        snapshot.fade(self._policy.half_life_ms)
+        snapshot.weigh_length(self._policy.length_weight)
 
     def _discard(self) -> None:
         """Load afresh next time; what is shown stays shown."""
@@ -252,5 +267,5 @@ def picture() -> Picture:
     """This process's picture, started at the first call. A forked child has one of its own."""
     with _pictures_lock:
         if os.getpid() not in _pictures:
-            _pictures[os.getpid()] = Picture(connections.store, clock.now_ms)
+            _pictures[os.getpid()] = Picture(connections.store, clock.now_ms, live_policy())
         return _pictures[os.getpid()].start()
