@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 
-from django.db.models import Max
+from django.db.models import Max, Subquery
 
 from quotas import models
 from scheduler.core.types import QuotaNode, QuotaTree
 
 
 def tree() -> QuotaTree:
-    """The whole tree, parents before their children, siblings by name, with the version in force. Two queries."""
-    rows = list(models.QuotaNode.objects.order_by("name"))
+    """The whole tree, parents before their children, siblings by name, with the version in force. One query."""
+    newest = models.QuotaRevision.objects.order_by("-version").values("version")[:1]
+    rows = list(models.QuotaNode.objects.annotate(in_force=Subquery(newest)).order_by("name"))
     names: dict[int | None, str] = {row.pk: row.name for row in rows}
     nodes = tuple(_core(row, names.get(row.parent_id)) for row in _parents_first(rows))
-    return QuotaTree(nodes=nodes, version=version())
+    # Without a row there is nothing that the version could hang on.
+    return QuotaTree(nodes=nodes, version=(rows[0].in_force or 0) if rows else version())
 
 
 def version() -> int:

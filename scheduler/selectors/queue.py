@@ -84,9 +84,10 @@ def queue_position(picture: Picture, policy: Policy, job_id: str, priority: int,
     if not picture.revision:
         return None
     with picture.reading() as snapshot:
-        order = ranked(snapshot, policy, now_ms)
         if job_id not in snapshot.jobs:
-            return 1 + sum(1 for job in order if snapshot.jobs[job].priority <= priority)
+            groups = snapshot.waiting.groups.values()
+            return 1 + sum(len(group.jobs) for group in groups if group.priority <= priority)
+        order = ranked(snapshot, policy, now_ms)
         return order.index(job_id) + 1 if job_id in order else None
 
 

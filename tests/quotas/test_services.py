@@ -69,10 +69,15 @@ def test_a_whole_branch_may_go_and_come_back_elsewhere() -> None:
     assert services.apply(moved, at=NOW) == QuotaTree(moved.nodes, version=3)
 
 
-def test_reading_the_tree_takes_two_queries(django_assert_num_queries) -> None:
+def test_reading_the_tree_takes_one_query(django_assert_num_queries) -> None:
     services.apply(TREE, at=NOW)
-    with django_assert_num_queries(2):
+    with django_assert_num_queries(1):
         selectors.tree()
+
+
+def test_an_empty_tree_has_a_version_too() -> None:
+    services.apply(TREE, at=NOW)
+    assert services.apply(QuotaTree(), at=NOW) == selectors.tree() == QuotaTree(version=2)
 
 
 def test_paths_and_teams() -> None:
