@@ -15,8 +15,9 @@ import pytest
 from aetcd import rpc
 
 from portal.supervisor.servers.etcd import EtcdServer, Tls, cluster
-from scheduler.store.base import Compacted, Compare, Put, StoreUnavailable
+from scheduler.store.base import Committed, Compacted, Compare, Put, StoreUnavailable, Transaction
 from scheduler.store.etcd import EtcdStore
+from scheduler.store.etcd.store import WINDOW
 from tests.scheduler.store.cable import Cable
 from tests.scheduler.store.certificates import authority, certificate
 from tests.scheduler.store.conftest import compact
@@ -251,3 +252,25 @@ def test_a_closed_store_says_so(own_etcd: EtcdServer, stores: Stores, prefix: st
     with pytest.raises(StoreUnavailable, match="closed"):
         store.get(prefix + "a")
     assert watch.next(60) is None
+
+
+def test_what_was_acknowledged_before_a_kill_is_there_after_it(
+    own_etcd: EtcdServer, stores: Stores, prefix: str
+) -> None:
+    store = opened(stores, own_etcd.url, timeout_s=3)
+    commits: list[Transaction] = [
+        ([Compare(f"{prefix}{number}", mod=0)], [Put(f"{prefix}{number}", b"x" * 500)]) for number in range(20_000)
+    ]
+    with ThreadPoolExecutor(1) as pool:
+        sending = pool.submit(store.commit_many, commits)
+        watch = store.watch(prefix, store.read(prefix).revision)
+        first_value(watch)
+        own_etcd.kill()
+        outcomes = sending.result()
+    own_etcd.start()
+    done = {f"{prefix}{number}" for number, outcome in enumerate(outcomes) if isinstance(outcome, Committed)}
+    lost = [outcome for outcome in outcomes if isinstance(outcome, StoreUnavailable)]
+    assert done and lost, "the kill fell in the middle"
+    found = {entry.key for entry in opened(stores, own_etcd.url).read(prefix).entries}
+    assert done <= found
+    assert len(found - done) <= WINDOW, "only what was in flight is in doubt"
