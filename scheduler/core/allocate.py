@@ -49,7 +49,7 @@ class Allocation:
         self._fits: dict[Shape, bool] = {}
 
     def run(self) -> None:
-        self.holds.refresh()
+        self.holds.begin()
         walk = Walk(self.snapshot, self.draft.policy, self._groups())
         while (head := walk.head()) is not None:
             group, name = head
@@ -63,6 +63,7 @@ class Allocation:
         if ALL in work.gained or in_order or self.holds.room():
             return list(groups.values())
         fresh = {self.snapshot.jobs[name].group for name in work.arrived if name in self.snapshot.jobs}
+        fresh |= self.holds.groups()
         return [
             group
             for group in groups.values()
@@ -74,6 +75,7 @@ class Allocation:
         allowed = self._allowed(group)
         if not allowed:
             self.why.note(group, Reason.QUOTA_CEILING)
+            self._let_go(group)
             walk.dropped()
             return
         if shape.gpu_type in self._stuck or ANY_GPU_TYPE in self._stuck:
@@ -88,7 +90,7 @@ class Allocation:
         if placement is not None:
             self._bind(walk, job, placement)
             return
-        self._blocked(walk, group, job, left, allowed)
+        self._blocked(walk, group, job, allowed)
 
     def _allowed(self, group: Group) -> list[str]:
         """The GPU types of which the group's team may hold as many more."""
@@ -126,15 +128,15 @@ class Allocation:
         draft = self.draft
         allocation = placement.slices()
         decision, events = attempts.bound(job, allocation, placement.gpu_type, draft.policy, draft.fence, draft.now_ms)
-        self.holds.drop(job.id)
+        nodes = [part.node for part in allocation]
+        self.holds.bound(job.id, nodes)
         if job.id in draft.released:
             draft.pencil(job, decision)
         else:
-            draft.decide(job, decision, events, tuple(part.node for part in allocation))
-        self.holds.changed()
+            draft.decide(job, decision, events, tuple(nodes))
         walk.placed()
 
-    def _blocked(self, walk: Walk, group: Group, job: Job, left: int, allowed: list[str]) -> None:
+    def _blocked(self, walk: Walk, group: Group, job: Job, allowed: list[str]) -> None:
         """The job cannot start now: promise it a start if it is its turn, and go on behind it."""
         policy = self.draft.policy
         self.why.passed(group, job)
@@ -143,12 +145,22 @@ class Allocation:
             walk.dropped()
             return
         if self.holds.of(job.id):
-            walk.passed()
+            self.holds.passed(job)
+            walk.promised(group.shape.gpu_type, job.spec.gpus)
             return
-        promised = self.holds.promise(group, job, left, allowed)
+        promised = self.holds.promise(group, job, allowed)
         if promised is not None:
             walk.promised(promised, job.spec.gpus)
         elif self._may_fit(group.shape) or self.holds.room_for(group.shape):
             walk.passed()
         else:
+            for name in group.jobs:
+                if self.holds.of(name):
+                    self.holds.passed(self.snapshot.jobs[name])
             walk.dropped()
+
+    def _let_go(self, group: Group) -> None:
+        """What cannot start whatever is free holds nothing."""
+        for held in self.holds.all():
+            if held.job is not None and self.snapshot.jobs[held.job].group is group:
+                self.holds.drop(held.job)

@@ -103,7 +103,7 @@ class Evictions:
         if forced is None:
             return None
         now = self._draft.now_ms
-        asker = Asker(job.id, job.spec.team, job.priority)
+        asker = Asker(job.id, job.spec.team, job.priority, over_plans=True)
         end = now + remaining_ms(job.spec, job.decision)
         search = Search(self._snapshot, self._limits, asker, group.shape, end, now, may_stop, forced)
         found = search.best(self._snapshot.topology.by_type[claims.gpu_type])
@@ -164,6 +164,7 @@ class Evictions:
                 if other.phase is Phase.STOPPING:
                     free_at = max(free_at, planned_end_ms(other.spec, other.decision))
                     self._redirect(cause, other, job)
+        self._holds.give_way(job.id, {node.name for node, _ in found.parts})
         self._holds.put(
             Reservation(
                 nodes=tuple(node.name for node, _ in found.parts),
@@ -172,6 +173,7 @@ class Evictions:
                 gpus=job.spec.gpus,
                 gpu_type=found.gpu_type,
                 takes=tuple(gpus for _, gpus in found.parts),
+                firm=True,
             )
         )
 

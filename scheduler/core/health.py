@@ -126,5 +126,7 @@ def _wake_for_windows(draft: Draft) -> None:
             for edge in (window.start_ms, window.end_ms):
                 if edge > now:
                     draft.wake(edge)
+                elif edge > snapshot.before_ms:
+                    snapshot.work.gained.add(node.intent.gpu_type)
             if window.start_ms <= now < window.end_ms:
                 snapshot.work.jobs.update(node.jobs)

@@ -114,15 +114,13 @@ class Horizon:
             holder = self._snapshot.jobs.get(bar.job) if bar.job is not None else None
             left = remaining_ms(holder.spec, holder.decision) if holder is not None else NEVER
             end = max(bar.from_ms, self._now_ms) + left
-        clear = [at for at in times if at + limit_ms <= bar.from_ms]
-        if len(clear) == len(times) and bar.to_ms is not None:
+        if bar.to_ms is not None and all(at + limit_ms <= bar.from_ms for at in times):
             return times
         begin = max(bar.from_ms, self._now_ms)
-        before = [at for at in times if at <= begin]
-        after = [at for at in times if at > begin]
-        kept = max(0, len(before) - bar.takes)
-        moved = [max(at, end) for at in before[kept:]]
-        return sorted(before[:kept] + moved + after)
+        ready = sum(1 for at in times if at <= begin)
+        first = max(0, ready - bar.takes)
+        moved = [max(at, end) for at in times[first : first + bar.takes]]
+        return sorted(times[:first] + moved + times[first + bar.takes :])
 
     def _carried(self, node: Node, times: list[int], shape: Shape) -> list[int]:
         """Delay a row until the node's CPUs, memory and scratch carry as many ranks, too."""

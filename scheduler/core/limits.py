@@ -17,8 +17,9 @@ from scheduler.core.types import Reason, Reservation
 class Bar:
     """``takes`` GPUs of a node are closed from ``from_ms`` until ``to_ms`` (None: for as long as the bar stands).
 
-    ``why`` is the reason it gives to those it keeps out. It does not keep out ``job``, jobs of ``team``, nor jobs of a
-    higher class than ``priority``.
+    ``why`` is the reason it gives to those it keeps out. It does not keep out its owner (``job``, or every job of
+    ``team``), nor a job of a higher class. ``planned``: it only keeps a place for later, as against one for which
+    somebody is being stopped.
     """
 
     from_ms: int
@@ -28,6 +29,7 @@ class Bar:
     job: str | None = None
     team: str | None = None
     priority: int = -1
+    planned: bool = False
 
 
 class Limits:
@@ -40,8 +42,6 @@ class Limits:
         self.masks: dict[Rack, int] = {}
         self.for_teams = False
         self._add_windows()
-        for held in snapshot.reservations.held:
-            self.add(held)
 
     def _add_windows(self) -> None:
         for name in sorted(self._snapshot.windowed):
@@ -55,16 +55,20 @@ class Limits:
     def add(self, held: Reservation) -> None:
         """Close what a reservation holds."""
         job = self._snapshot.jobs.get(held.job) if held.job is not None else None
-        priority = job.priority if job is not None else -1
-        why = Reason.HELD_FOR_LARGER_JOB if held.job is not None else Reason.RESERVED
-        start = held.start_ms
-        if held.job is not None and held.job in self._snapshot.stopping_for:
-            start = self._now_ms
-        self.for_teams = self.for_teams or held.team is not None
+        if job is None and held.team is None:
+            return
+        why = Reason.HELD_FOR_LARGER_JOB if job is not None else Reason.RESERVED
+        start = self._now_ms if held.firm else held.start_ms
+        team = job.spec.team if job is not None else held.team
+        self.for_teams = self.for_teams or job is None
         for name, takes in zip(held.nodes, held.takes, strict=True):
             node = self._snapshot.nodes.get(name)
-            if node is not None:
-                self._bar(node, Bar(start, held.end_ms, takes, why, held.job, held.team, priority))
+            if node is None:
+                continue
+            if job is None:
+                self._bar(node, Bar(start, held.end_ms, takes, why, None, team))
+            else:
+                self._bar(node, Bar(start, None, takes, why, job.id, team, job.priority, not held.firm))
 
     def remove(self, held: Reservation) -> None:
         """Open again what a reservation held."""
@@ -72,7 +76,7 @@ class Limits:
             bars = self.by_node.get(name)
             if bars is None:
                 continue
-            bars[:] = [bar for bar in bars if bar.job != held.job or bar.team != held.team]
+            bars[:] = [bar for bar in bars if bar.job != held.job or (held.job is None and bar.team != held.team)]
             node = self._snapshot.nodes[name]
             if not bars and node.rack is not None:
                 del self.by_node[name]
@@ -111,17 +115,17 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Who asks for room, and which kinds of bars it is to heed (None: all)."""
+    """Who asks for room, which kinds of bars it does not heed, and whether it takes merely planned places."""
 
     job: str
     team: str
     priority: int
     ignore: frozenset[Reason] = frozenset()
+    over_plans: bool = False
 
     def heeds(self, bar: Bar) -> bool:
-        if bar.job is not None:
-            if bar.job == self.job or self.priority < bar.priority:
-                return False
-        elif bar.team is not None and bar.team == self.team:
+        if bar.why in self.ignore:
             return False
-        return bar.why not in self.ignore
+        if bar.job is None:
+            return bar.team is None or bar.team != self.team
+        return not (bar.job == self.job or self.priority < bar.priority or (bar.planned and self.over_plans))

@@ -1,13 +1,16 @@
 """Planned starts: the blocked gangs that come first are promised named nodes from a moment on, and nothing that is let
 through behind them may still be there then.
 
-A promise is never moved to a later start while its nodes live, except for a job of a higher class. It moves to an
-earlier one when GPUs come free before their plan. A job of one GPU and no other demand needs none: nobody who is
-smaller can pass it.
+A promise binds those who come after its owner in the queue. Those before it may start on its nodes; it is then planned
+anew. Otherwise it never moves to a later start while its nodes live, and it moves to an earlier one when GPUs come free
+before their plan. A job of one GPU and no other demand needs none: nobody who is smaller can pass it.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from scheduler.core.bookings import booked
 from scheduler.core.draft import Draft
 from scheduler.core.horizon import Horizon
 from scheduler.core.job import Job
@@ -19,20 +22,53 @@ from scheduler.core.work import ALL
 
 
 class Holds:
-    """The reservations of one plan, by job; those of teams are carried along."""
+    """The reservations of one plan, by job; those of teams are carried along.
+
+    ``limits`` is what binds the job that is walked now: promises enter it as the walk passes their owners. Plans are
+    made against all promises.
+    """
 
     def __init__(self, draft: Draft, limits: Limits) -> None:
         self._draft = draft
         self._snapshot = draft.snapshot
         self._limits = limits
-        self._horizon = Horizon(draft.snapshot, limits, draft.now_ms)
+        self._all = Limits(draft.snapshot, draft.now_ms)
+        self._horizon = Horizon(draft.snapshot, self._all, draft.now_ms)
         held = draft.snapshot.reservations.held
         self._before = {one.job: one for one in held if one.job is not None}
         self._of = dict(self._before)
-        self._others = [one for one in held if one.job is None]
-        self._largest_node = max(
-            (size for zone in draft.snapshot.topology.zones.values() for size in zone.pools), default=1
-        )
+        self._teams_before = [one for one in held if one.job is None]
+        self._teams: list[Reservation] = []
+        self._in_force: set[str] = set()
+        self._disturbed: set[str] = set()
+        zones = draft.snapshot.topology.zones.values()
+        self._largest_node = max((size for zone in zones for size in zone.pools), default=1)
+
+    def begin(self) -> None:
+        """Drop the holds of jobs that do not wait any more; put in force what binds everybody."""
+        for name, held in list(self._of.items()):
+            job = self._snapshot.jobs.get(name)
+            if job is None or job.group is None:
+                del self._of[name]
+                continue
+            self._all.add(held)
+            if held.firm:
+                self._limits.add(held)
+                self._in_force.add(name)
+        self._teams = booked(self._draft, self._all, self._horizon, self._teams_before)
+        for held in self._teams:
+            self._all.add(held)
+            self._limits.add(held)
+        self._horizon.changed()
+
+    def groups(self) -> set[Group]:
+        """The groups of the jobs that hold something."""
+        groups = set()
+        for name in self._of:
+            group = self._snapshot.jobs[name].group
+            assert group is not None
+            groups.add(group)
+        return groups
 
     def of(self, job: str) -> Reservation | None:
         return self._of.get(job)
@@ -40,9 +76,13 @@ class Holds:
     def all(self) -> list[Reservation]:
         return list(self._of.values())
 
-    def changed(self) -> None:
-        """GPUs were given away since the horizon was looked at."""
+    def bound(self, job: str, nodes: list[str]) -> None:
+        """A job was given GPUs of these nodes."""
+        self.drop(job)
+        self._disturbed.update(nodes)
         self._horizon.changed()
+
+    # --- how many -----------------------------------------------------------------------------------------------
 
     def room(self) -> bool:
         """Whether another job could be promised a start."""
@@ -63,20 +103,29 @@ class Holds:
         gangs = sum(1 for held in self._of.values() if held.gpus > self._largest_node)
         return gangs, len(self._of) - gangs
 
-    def refresh(self) -> None:
-        """Drop the holds of jobs that do not wait any more, renew the broken ones, and move up those that can."""
+    # --- as the walk passes a job -------------------------------------------------------------------------------
+
+    def passed(self, job: Job) -> None:
+        """The holder cannot start now: from here on its promise binds; it is renewed if broken, moved up if it can."""
+        name = job.id
+        held = self._of[name]
         gained = self._snapshot.work.gained
-        for name, held in list(self._of.items()):
-            job = self._snapshot.jobs.get(name)
-            if job is None or job.group is None:
-                self.drop(name)
-            elif not self._whole(held):
-                self.drop(name)
-                self._renew(job)
-            elif name in self._snapshot.stopping_for:
-                continue
-            elif held.start_ms > self._draft.now_ms and (ALL in gained or held.gpu_type in gained):
-                self._improve(job, held)
+        if not self._whole(held) or (not held.firm and self._late(job, held)):
+            self.drop(name)
+            renewed = self._start(job)
+            if renewed is not None:
+                self._put(renewed)
+            return
+        if held.firm and name not in self._snapshot.stopping_for:
+            held = replace(held, firm=False)
+            self.put(held)
+        elif not held.firm and held.start_ms > self._draft.now_ms and (ALL in gained or held.gpu_type in gained):
+            better = self._start(job)
+            if better is not None and better.start_ms < held.start_ms:
+                self.put(better)
+        if name not in self._in_force:
+            self._limits.add(self._of[name])
+            self._in_force.add(name)
 
     def _whole(self, held: Reservation) -> bool:
         """Whether every node of the hold still is there for it."""
@@ -86,28 +135,24 @@ class Holds:
                 return False
         return True
 
-    def _start(self, job: Job, allowed: list[str] | None) -> Reservation | None:
-        asker = Asker(job.id, job.spec.team, job.priority)
+    def _late(self, job: Job, held: Reservation) -> bool:
+        """Whether somebody who came first has taken what was promised, so that the promise cannot be kept."""
+        if self._disturbed.isdisjoint(held.nodes):
+            return False
         assert job.shape is not None
-        return self._horizon.start(asker, job.shape, remaining_ms(job.spec, job.decision), allowed)
+        asker, left = self._asker(job), remaining_ms(job.spec, job.decision)
+        for name, takes in zip(held.nodes, held.takes, strict=True):
+            if name in self._disturbed:
+                row = self._horizon.row(self._snapshot.nodes[name], asker, job.shape, left)
+                if len(row) < takes or row[takes - 1] > max(held.start_ms, self._draft.now_ms):
+                    return True
+        return False
 
-    def _renew(self, job: Job) -> None:
-        held = self._start(job, None)
-        if held is not None:
-            self._put(held)
-
-    def _improve(self, job: Job, held: Reservation) -> None:
-        better = self._start(job, None)
-        if better is not None and better.start_ms < held.start_ms:
-            self.drop(job.id)
-            self._put(better)
-
-    def promise(self, group: Group, job: Job, left: int, allowed: list[str]) -> str | None:
+    def promise(self, group: Group, job: Job, allowed: list[str]) -> str | None:
         """Plan the job's start if there is room for one more; answers the GPU type that it was promised."""
-        policy = self._draft.policy
         if not self.room_for(group.shape):
             return None
-        due = job.spec.submitted_ms + policy.reservation_after_ms
+        due = job.spec.submitted_ms + self._draft.policy.reservation_after_ms
         if due > self._draft.now_ms:
             self._draft.wake(due)
             return None
@@ -117,10 +162,23 @@ class Holds:
         self._put(held)
         return held.gpu_type
 
+    def _asker(self, job: Job) -> Asker:
+        return Asker(job.id, job.spec.team, job.priority)
+
+    def _start(self, job: Job, allowed: list[str] | None = None) -> Reservation | None:
+        assert job.shape is not None
+        left = remaining_ms(job.spec, job.decision)
+        return self._horizon.start(self._asker(job), job.shape, left, allowed)
+
+    # --- bookkeeping --------------------------------------------------------------------------------------------
+
     def _put(self, held: Reservation) -> None:
         assert held.job is not None
         self._of[held.job] = held
+        self._all.add(held)
         self._limits.add(held)
+        self._in_force.add(held.job)
+        self._disturbed.update(held.nodes)
         self._horizon.changed()
 
     def put(self, held: Reservation) -> None:
@@ -132,8 +190,16 @@ class Holds:
     def drop(self, job: str) -> None:
         held = self._of.pop(job, None)
         if held is not None:
+            self._all.remove(held)
             self._limits.remove(held)
+            self._in_force.discard(job)
             self._horizon.changed()
+
+    def give_way(self, job: str, nodes: set[str]) -> None:
+        """Drop what was merely planned on these nodes: somebody is stopped there for ``job``."""
+        for name, held in list(self._of.items()):
+            if name != job and not held.firm and not nodes.isdisjoint(held.nodes):
+                self.drop(name)
 
     def write(self) -> None:
         """Put what changed among the holds into the plan."""
@@ -145,11 +211,10 @@ class Holds:
         for name, held in self._of.items():
             if self._before.get(name) != held:
                 events.append(_event(EventKind.RESERVE, name, held, now))
-            if held.start_ms > now:
-                self._draft.wake(held.start_ms)
-        if events:
-            self._draft.reserve(Reservations((*self._others, *self._of.values())), events)
+        if events or self._teams != self._teams_before:
+            self._draft.reserve(Reservations((*self._teams, *self._of.values())), events)
 
 
 def _event(kind: EventKind, job: str, held: Reservation, now_ms: int) -> Event:
-    return Event(kind, now_ms, job, None, 0, {"hosts": list(held.nodes), "start_ms": held.start_ms, "phase": "PENDING"})
+    detail = {"hosts": list(held.nodes), "start_ms": held.start_ms, "phase": "PENDING"}
+    return Event(kind, now_ms, job, None, 0, detail)

@@ -47,6 +47,7 @@ class Snapshot:
         self.bookings: dict[str, ReservationIntent] = {}
         self.fading = Fading(86_400_000)
         self.now_ms = 0
+        self.before_ms = 0
         self.work = Work()
         self.holding: dict[str, Job] = {}
         self.parked: dict[str, Job] = {}
@@ -282,7 +283,7 @@ class Snapshot:
 
     def tell_time(self, now_ms: int) -> None:
         """Move the clock: jobs whose deadline has come are looked at again, those whose back-off is over may start."""
-        self.now_ms = now_ms
+        self.before_ms, self.now_ms = self.now_ms, now_ms
         while self.timers and self.timers[0][0] <= now_ms:
             _, name = heappop(self.timers)
             job = self.jobs.get(name)

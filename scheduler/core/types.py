@@ -394,7 +394,8 @@ class NodeDecision:
 class Reservation:
     """Nodes held from ``start_ms`` on: for a blocked gang (``job``), or ahead of time for a team until ``end_ms``.
 
-    ``takes`` runs parallel to ``nodes``: how many GPUs of each are held.
+    ``takes`` runs parallel to ``nodes``: how many GPUs of each are held. ``firm``: somebody was stopped so that the job
+    finds them free, so nobody else of its class or below gets them meanwhile.
     """
 
     nodes: tuple[str, ...]
@@ -406,6 +407,7 @@ class Reservation:
     gpu_type: str = ""
     end_ms: int | None = None
     takes: tuple[int, ...] = ()
+    firm: bool = False
 
 
 @dataclass(frozen=True, slots=True)
