@@ -28,7 +28,7 @@ from scheduler.store.base import Compacted, Store, StoreUnavailable
 
 log = structlog.get_logger(__name__)
 
-WAIT_S = 1.0
+WAIT_S = 0.25
 """How long the thread waits for a change before it looks whether it should end."""
 BACKOFF_S = (0.1, 0.2, 0.5, 1.0, 2.0)
 """Pauses between tries to reach a store that is away; the last one repeats."""

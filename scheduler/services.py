@@ -12,7 +12,7 @@ from django.db import IntegrityError, transaction
 
 from quotas.models import QuotaNode
 from scheduler import clock, outbox
-from scheduler.core import admission
+from scheduler.core.admission import Refusal, refusal
 from scheduler.core.types import TERMINAL, JobIntent, JobSpec, Phase
 from scheduler.models import Job
 from scheduler.picture import Picture
@@ -31,9 +31,9 @@ class Conflict(Exception):
 class Refused(Exception):
     """The job could never run. ``refusal`` has the reason with its numbers."""
 
-    def __init__(self, refusal: admission.Refusal) -> None:
-        super().__init__(str(refusal))
-        self.refusal = refusal
+    def __init__(self, reason: Refusal) -> None:
+        super().__init__(reason.text)
+        self.refusal = reason
 
 
 class AlreadyOver(Exception):
@@ -136,9 +136,9 @@ def _admit(spec: JobSpec, picture: Picture | None, now_ms: int) -> None:
     if picture is None or not picture.fresh:
         return
     with picture.reading() as snapshot:
-        refusal = admission.refusal(snapshot, spec, now_ms)
-    if refusal is not None:
-        raise Refused(refusal)
+        never = refusal(snapshot, spec, now_ms)
+    if never is not None:
+        raise Refused(never)
 
 
 def _without_met(spec: JobSpec) -> JobSpec:

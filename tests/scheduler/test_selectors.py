@@ -43,8 +43,8 @@ def node(name: str, rack: str = "r1", faulty: tuple[int, ...] = (), **more: Any)
     ]
 
 
-def spec(name: str, **more: Any) -> JobSpec:
-    plain = JobSpec(name, "vision", 8, "H100", 2, 3_600_000, NOW, name=f"run {name}", owner="ada@example.com")
+def spec(job_id: str, **more: Any) -> JobSpec:
+    plain = JobSpec(job_id, "vision", 8, "H100", 2, 3_600_000, NOW, name=f"run {job_id}", owner="ada@example.com")
     return replace(plain, **more)
 
 

@@ -12,11 +12,13 @@ from django.db import connection
 from portal.accounts.models import User
 from quotas.models import QuotaNode
 from scheduler import outbox, services
-from scheduler.core.types import Hint, JobIntent, Launch, OnLoss, Phase
+from scheduler.core.types import Hint, JobIntent, Launch, NodeIntent, OnLoss, Phase, QuotaTree
 from scheduler.ids import Ulids
 from scheduler.models import Job, Outbox
+from scheduler.picture import Picture
 from scheduler.requests import JobRequest
 from scheduler.store import codec, keys
+from scheduler.store.base import Put
 from scheduler.store.memory import MemoryStore
 from tests.scheduler.failing import FusedStore, every_cut, fused_database, killed
 
@@ -70,10 +72,13 @@ class Submitter:
 
     def __init__(self, user: User, team: QuotaNode) -> None:
         self.user, self.team = user, team
+        self.picture: Picture | None = None
         self.ids = Ulids(lambda: NOW, random.Random(5).getrandbits)
 
     def __call__(self, request: JobRequest = REQUEST, key: str | None = None) -> services.Submitted:
-        return services.submit(self.user, self.team, request, idempotency_key=key, now_ms=NOW, ids=self.ids)
+        return services.submit(
+            self.user, self.team, request, idempotency_key=key, now_ms=NOW, ids=self.ids, picture=self.picture
+        )
 
 
 @pytest.fixture
@@ -246,3 +251,34 @@ def test_a_submission_killed_at_any_step_is_whole_or_was_never_made(
         assert {job.pk for job in Job.objects.all()} == {again.job.pk}, "asked again, it is there once"
         Job.objects.all().delete()
         Outbox.objects.all().delete()
+
+
+@pytest.mark.parametrize(
+    ("request_", "code"),
+    [
+        pytest.param(REQUEST, None, id="one that fits"),
+        pytest.param(replace(REQUEST, gpus=24), "NEVER_FITS", id="larger than the fleet"),
+        pytest.param(replace(REQUEST, gpu_type="A100"), "NEVER_FITS", id="of a type that there is not"),
+    ],
+)
+def test_what_could_never_run_is_refused_where_the_live_state_is_known(
+    submit: Submitter, store: MemoryStore, request_: JobRequest, code: str | None
+) -> None:
+    puts = [Put(keys.INTENT_QUOTA, codec.encode(QuotaTree(open=True)))]
+    for name in ("n1", "n2"):
+        puts.append(Put(keys.intent_node(name), codec.encode(NodeIntent(name, "az1", "r1", "H100"))))
+    store.commit([], puts)
+    picture = Picture(lambda: store, lambda: NOW).start()
+    assert picture.wait_for(2, 10)
+    submit.picture = picture
+    try:
+        if code is None:
+            assert submit(request_).created
+        else:
+            with pytest.raises(services.Refused) as refused:
+                submit(request_)
+            assert refused.value.refusal.code == code
+            assert not Job.objects.exists()
+    finally:
+        picture.stop()
+    assert submit(replace(request_, name="again")).created, "a stale picture refuses nobody"
