@@ -82,6 +82,7 @@ class _Run:
 
     def _play(self) -> None:
         last_ms = self._last_ms()
+        self._world.settle()
         while (next_ms := self._next_ms()) is not None and next_ms <= last_ms:
             self._judge_before(next_ms)
             self._world.put_forward(next_ms)

@@ -60,6 +60,7 @@ class _Simulation:
         return self._plan.fleet.tree() if teams <= self._plan.fleet.teams() else QuotaTree(open=True)
 
     def run(self, progress: Progress) -> Report:
+        self._world.settle()
         while (now_ms := self._next_ms()) is not None and now_ms <= self._plan.until_ms:
             self._world.put_forward(now_ms)
             while self._coming and self._coming[-1].spec.submitted_ms <= now_ms:

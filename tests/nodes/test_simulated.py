@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from nodes.agent.simulated import Behaviour, SimulatedExecutor, Step, behaviour_from_environment
+from nodes.agent.simulated import Behaviour, SimulatedExecutor, Step, Stepped, behaviour_from_environment
 from scheduler.core.types import Action, Assignment, CheckpointSpec, JobSpec, RankState
 
 MINUTE = 60_000
 
 
-def assignment(action: Action = Action.PREPARE, **changes: object) -> Assignment:
+def assignment(action: Action = Action.PREPARE, **changes: Any) -> Assignment:
     checkpoint = changes.pop("checkpoint", CheckpointSpec(every_ms=30 * MINUTE, takes_ms=20_000))
-    spec = JobSpec("j", "ml", 2, "H100", 2, 60 * MINUTE, 0, checkpoint=checkpoint)  # type: ignore[arg-type]
+    spec = JobSpec("j", "ml", 2, "H100", 2, 60 * MINUTE, 0, checkpoint=checkpoint)
     plain = Assignment(
         job="j",
         attempt=1,
@@ -29,15 +30,15 @@ def assignment(action: Action = Action.PREPARE, **changes: object) -> Assignment
         saved_work_ms=0,
         spec=spec,
     )
-    return replace(plain, **changes)  # type: ignore[arg-type]
+    return replace(plain, **changes)
 
 
-def executor(announce: bool = True, **behaviour: object) -> SimulatedExecutor:
-    chosen = Behaviour(**behaviour)  # type: ignore[arg-type]
+def executor(announce: bool = True, **behaviour: Any) -> SimulatedExecutor:
+    chosen = Behaviour(**behaviour)
     return SimulatedExecutor(lambda _: chosen, announce)
 
 
-def running(agent: SimulatedExecutor, at_ms: int = 0, **changes: object) -> Assignment:
+def running(agent: SimulatedExecutor, at_ms: int = 0, **changes: Any) -> Assignment:
     """Bring the attempt to RUNNING at ``at_ms``; answers the order that it runs under."""
     agent.step([assignment(**changes)], at_ms)
     order = assignment(Action.RUN, **changes)
@@ -45,8 +46,8 @@ def running(agent: SimulatedExecutor, at_ms: int = 0, **changes: object) -> Assi
     return order
 
 
-def states(stepped: object) -> list[RankState]:
-    return [rank.state for gang in stepped.gangs for rank in gang.ranks]  # type: ignore[attr-defined]
+def states(stepped: Stepped) -> list[RankState]:
+    return [rank.state for gang in stepped.gangs for rank in gang.ranks]
 
 
 def test_prepares_then_waits_for_the_barrier():
