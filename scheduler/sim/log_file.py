@@ -14,10 +14,22 @@ import structlog
 from scheduler.sim.log import Line, Writer
 
 
+class CannotWrite(Exception):
+    """The log has no place to go: says where and why."""
+
+
 @contextmanager
 def log_to(path: Path) -> Iterator[Writer]:
-    """Writes lines to ``path``, a JSON object each; what was there before is gone."""
-    with path.open("w", encoding="utf-8") as out:
+    """Writes lines to ``path``, a JSON object each; what was there before is gone.
+
+    Raises:
+        CannotWrite: there is no such directory, or no right to write there.
+    """
+    try:
+        out = path.open("w", encoding="utf-8")
+    except OSError as error:
+        raise CannotWrite(f"cannot write the log {path}: {error.strerror}") from error
+    with out:
 
         def write(line: Line) -> None:
             out.write(json.dumps(line, separators=(",", ":")))

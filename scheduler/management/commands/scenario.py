@@ -10,10 +10,10 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from scheduler.sim.log import Writer
-from scheduler.sim.log_file import log_to, without_chatter
+from scheduler.sim.log_file import CannotWrite, log_to, without_chatter
 from scheduler.sim.reading import NotAScenario
 from scheduler.sim.run import Result, run
 from scheduler.sim.scenario import load
@@ -36,7 +36,10 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         with ExitStack() as stack:
             stack.enter_context(without_chatter())
-            writers = [stack.enter_context(log_to(options["log"]))] if options["log"] else []
+            try:
+                writers = [stack.enter_context(log_to(options["log"]))] if options["log"] else []
+            except CannotWrite as error:
+                raise CommandError(str(error), returncode=NO_SCENARIO) from error
             rows, status = self._run(options["files"], writers, quiet=options["as_json"])
         if options["as_json"]:
             self.stdout.write(json.dumps({"ok": status == HELD, "files": rows}, indent=2))

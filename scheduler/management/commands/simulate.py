@@ -19,7 +19,7 @@ from scheduler.core.types import Policy
 from scheduler.sim import fleets, report, simulate, traces
 from scheduler.sim.checker import Checker
 from scheduler.sim.log import Line
-from scheduler.sim.log_file import log_to, without_chatter
+from scheduler.sim.log_file import CannotWrite, log_to, without_chatter
 from scheduler.sim.reading import NotAScenario
 
 REASONS_EVERY_MS = 600_000
@@ -48,7 +48,10 @@ class Command(BaseCommand):
         begun = perf_counter()
         with ExitStack() as stack:
             stack.enter_context(without_chatter())
-            writers = [stack.enter_context(log_to(options["log"]))] if options["log"] else []
+            try:
+                writers = [stack.enter_context(log_to(options["log"]))] if options["log"] else []
+            except CannotWrite as error:
+                raise CommandError(str(error), returncode=2) from error
             writers += [checker.take] if options["check"] else []
             told = stack.enter_context(_progress(plan))
             found = simulate.simulate(plan, writers, told)
