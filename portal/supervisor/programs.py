@@ -37,7 +37,7 @@ def web(config: Config, env: dict[str, str]) -> Program:
         "web",
         env,
         *("-m", "uvicorn", "portal.asgi:application", "--host", "127.0.0.1", "--port", str(config.port)),
-        *("--loop", "uvloop", "--http", "httptools", "--ws", "websockets", "--workers", "1"),
+        *("--loop", "uvloop", "--http", "httptools", "--ws", "websockets-sansio", "--workers", "1"),
         # Agents hold their long polls open for as long as they may.
         *("--no-access-log", "--log-level", "warning", "--timeout-graceful-shutdown", "2"),
     )

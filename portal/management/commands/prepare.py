@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from argparse import ArgumentParser
+from collections import Counter
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from django.core.management.base import BaseCommand
 from django.db import transaction
 from django.utils import timezone
 
+from nodes.agent.hosts import hosts
 from nodes.services import create_join_token
 from portal.demo.people import ensure_people, ensure_robots
 from portal.demo.tree import tree
@@ -22,10 +24,8 @@ from portal.supervisor.config import FLEETS
 from quotas.services import seed
 from scheduler.intents import publish_quota
 
-GPU_MIX = {"H100": 70, "A100": 20, "L40S": 10}
-"""Percent of the fleet's hosts, as the simulated fleet has them."""
-FIRST_TREE_HOSTS = 64
-"""Floors are made for so many hosts where there is no simulated fleet."""
+FLOORS_WITHOUT_A_FLEET = "small"
+"""For which fleet the first tree's floors are made where hosts will register by themselves."""
 
 
 class Command(BaseCommand):
@@ -45,13 +45,18 @@ class Command(BaseCommand):
         data = Path(os.environ["GANGWAY_DATA"])
         call_command("migrate", interactive=False, verbosity=0)
         call_command("collectstatic", interactive=False, verbosity=0)
-        hosts = FLEETS[options["fleet"]] or FIRST_TREE_HOSTS
+        fleet = options["fleet"]
         with transaction.atomic():
-            publish_quota(
-                seed(tree({kind: hosts * 8 * share // 100 for kind, share in GPU_MIX.items()}), timezone.now())
-            )
+            publish_quota(seed(tree(_gpus(fleet)), timezone.now()))
             ensure_people(data / "demo.json", settings.CSRF_TRUSTED_ORIGINS[0])
             ensure_robots(data / "workload.json")
-            uses = FLEETS[options["fleet"]]
-            if uses:
-                create_join_token(secrets.keep(data / "join-token"), uses, timezone.now() + timedelta(hours=1))
+            if FLEETS[fleet]:
+                create_join_token(secrets.keep(data / "join-token"), FLEETS[fleet], timezone.now() + timedelta(hours=1))
+
+
+def _gpus(fleet: str) -> dict[str, int]:
+    """The simulated fleet's GPUs by type."""
+    counts: Counter[str] = Counter()
+    for host in hosts(fleet if FLEETS[fleet] else FLOORS_WITHOUT_A_FLEET):
+        counts[host.gpu_type] += host.gpus
+    return dict(counts)

@@ -20,12 +20,14 @@ KINDS = {"H100": 360, "A100": 104, "L40S": 48}
 def test_every_job_that_is_drawn_is_one_that_the_api_accepts() -> None:
     random = Random(1)
     rights = {team: TeamRights() for team in teams()}
+    overrun = 0
     for number in range(500):
         team = random.choice(teams())
         body = mix.draw(random, team, "H100", stretch=1.0, may_p0=False, largest=64, number=number)
         parsed = parse(json.loads(json.dumps(body)), rights, KINDS, owner="robot@example.com")
         assert isinstance(parsed, JobRequest), (body, parsed)
-        assert parsed.max_runtime_ms >= float(body["env"]["GANGWAY_SIM_RUNTIME_S"]) * 1000
+        overrun += parsed.max_runtime_ms < float(body["env"]["GANGWAY_SIM_RUNTIME_S"]) * 1000
+    assert 0 < overrun < 25, "a few run into their limit"
 
 
 def test_half_of_the_jobs_want_one_gpu_and_a_few_want_several_hosts() -> None:
