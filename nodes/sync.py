@@ -45,6 +45,7 @@ class Outcome(StrEnum):
     TOO_LARGE = "too_large"
     BAD_TOKEN = "bad_token"  # noqa: S105 - an outcome, no secret
     STORE_AWAY = "store_away"
+    ENDING = "ending"
 
 
 SYNCS = Counter("gangway_agent_syncs", "Syncs of node agents by what became of them", ["outcome"])

@@ -5,7 +5,11 @@ The lifespan starts what a web process keeps running: its picture of the cluster
 
 from __future__ import annotations
 
+import asyncio
 import os
+import signal
+from collections.abc import Callable
+from types import FrameType
 from typing import Any, cast
 
 from django.core.asgi import get_asgi_application
@@ -44,7 +48,7 @@ class Portal:
         await receive()
         allow_many_files()
         picture().start()
-        self._syncs()
+        self._dismiss_agents_at_the_signal()
         await send({"type": "lifespan.startup.complete"})
         await receive()
         await self._end()
@@ -56,6 +60,22 @@ class Portal:
             self._agents = agent_app.live()
             self._agents.start()
         return self._agents
+
+    def _dismiss_agents_at_the_signal(self) -> None:
+        """The server waits for open requests before it ends the lifespan, and long polls are open for seconds."""
+        loop, agents = asyncio.get_running_loop(), self._syncs()
+
+        def chain(former: Callable[[int, FrameType | None], Any]) -> Callable[[int, FrameType | None], None]:
+            def handle(number: int, frame: FrameType | None) -> None:
+                loop.call_soon_threadsafe(agents.dismiss)
+                former(number, frame)
+
+            return handle
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            former = signal.getsignal(number)
+            if callable(former):
+                signal.signal(number, chain(former))
 
     async def _end(self) -> None:
         if self._agents is not None:

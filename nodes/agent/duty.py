@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from nodes.protocol import NOTHING_KNOWN, SyncAnswer
-from scheduler.core.types import Assignment
+from scheduler.core.types import Action, Assignment
 
 REMEMBERED_JOBS = 4096
 """Jobs that are gone from the node whose last attempt is still remembered, the ones that left longest ago dropped."""
@@ -20,6 +20,7 @@ class Refusal(StrEnum):
     LOWER_FENCE = "lower_fence"
     OLDER_ATTEMPT = "older_attempt"
     ABANDONED = "abandoned"
+    NEVER_PREPARED = "never_prepared"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +35,10 @@ class Duty:
     """The orders in force on one node.
 
     Invariants: the picture that orders came from never gets older; of a job, no attempt follows a later one; no attempt
-    begins under a fencing token lower than one obeyed before; and an attempt that the node stopped by itself, for
-    being out of touch, is never run again. All moments are of the agent's own monotonic clock, in milliseconds.
+    begins under a fencing token lower than one obeyed before; an attempt that the node stopped by itself, for being out
+    of touch, is never run again; and ranks begin with the order to prepare: where an attempt is told to go on whose
+    ranks are not here (they ended with an earlier life of the agent), it is left out of the reports, and so known lost.
+    All moments are of the agent's own monotonic clock, in milliseconds.
     """
 
     def __init__(self) -> None:
@@ -100,9 +103,11 @@ class Duty:
             return Refusal.ABANDONED
         if assignment.attempt < self._attempts.get(assignment.job, 0):
             return Refusal.OLDER_ATTEMPT
-        if attempt not in running and assignment.fence < self.fence:
+        if attempt in running:
+            return None
+        if assignment.fence < self.fence:
             return Refusal.LOWER_FENCE
-        return None
+        return None if assignment.action is Action.PREPARE else Refusal.NEVER_PREPARED
 
     def _remember(self, accepted: list[Assignment]) -> None:
         for assignment in accepted:

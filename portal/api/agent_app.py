@@ -50,6 +50,7 @@ _STATUS = {
     Outcome.TOO_LARGE: (413, "Too large"),
     Outcome.BAD_TOKEN: (401, "Not a node's token"),
     Outcome.STORE_AWAY: (503, "A store is away"),
+    Outcome.ENDING: (503, "Shutting down"),
 }
 
 
@@ -84,13 +85,20 @@ class AgentApp:
         self._monotonic_s = monotonic_s
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="agent-sync")
         self._renewing: asyncio.Task[None] | None = None
+        self._ending = False
 
     def start(self) -> None:
         self._waiting.open(asyncio.get_running_loop())
         self._renewing = asyncio.create_task(self._renew_for_ever(), name="renewals of nodes' leases")
 
+    def dismiss(self) -> None:
+        """Let everybody who waits go and take no more syncs: the server is about to wait for open requests."""
+        self._ending = True
+        self._waiting.dismiss()
+
     async def stop(self) -> None:
-        """Let everybody who waits go, and end."""
+        """``dismiss``, and end what runs beside the requests."""
+        self.dismiss()
         self._waiting.close()
         if self._renewing is not None:
             self._renewing.cancel()
@@ -117,6 +125,8 @@ class AgentApp:
             await _send(send, 200, body, b"application/json")
 
     async def _answer(self, scope: dict[str, Any], receive: Receive, arrived_s: float) -> bytes:
+        if self._ending:
+            raise Refused(Outcome.ENDING, "this process ends; ask again")
         identity = await self._identify(scope)
         request = _request(await _body(scope, receive), identity)
         await self._take_in(request)

@@ -28,10 +28,13 @@ class WaitingRoom:
         self._loop = loop
         self._book = OrderBook(self._picture, self._notify)
 
-    def close(self) -> None:
-        """Follow the picture no more, and let everybody go."""
-        self.book.close()
+    def dismiss(self) -> None:
+        """Let everybody go without news."""
         self.release(list(self._waiters))
+
+    def close(self) -> None:
+        """Follow the picture no more."""
+        self.book.close()
 
     @property
     def book(self) -> OrderBook:

@@ -39,6 +39,6 @@ def request(
     return SyncRequest(node, sequence, NodeReport(boot, gangs), **more)
 
 
-def assignment(job: str = "job-1", attempt: int = 1, fence: int = 7, action: Action = Action.RUN) -> Assignment:
+def assignment(job: str = "job-1", attempt: int = 1, fence: int = 7, action: Action = Action.PREPARE) -> Assignment:
     spec = JobSpec(job, "team", 2, "H100", 2, 3_600_000, 0)
     return Assignment(job, attempt, fence, action, (0, 1), (0, 1), 2, 0, (NODE,), None, 0, spec)

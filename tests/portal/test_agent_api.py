@@ -394,6 +394,18 @@ def test_before_the_live_state_was_ever_loaded_nobody_is_told_to_run_nothing(fro
     asyncio.run(script())
 
 
+def test_when_the_server_is_told_to_end_nobody_is_kept_waiting(front: Front) -> None:
+    async def script(front: Front) -> None:
+        first = await front.sync(request(1))
+        waiting = asyncio.create_task(front.sync(request(2, known=first.hash, wait_s=LONG_S)))
+        await asyncio.sleep(0.05)
+        front.app.dismiss()
+        assert (await asyncio.wait_for(waiting, 1)).assignments is None
+        assert (await front.problem(encode(request(3, known=first.hash))))[0] == 503
+
+    front.play(script)
+
+
 def test_without_the_database_a_known_token_is_good_and_an_unknown_one_waits(front: Front) -> None:
     async def script(front: Front) -> None:
         await front.sync(request(1))

@@ -57,6 +57,9 @@ def test_orders_of_an_older_picture_change_nothing() -> None:
     [
         pytest.param([assignment(attempt=2)], assignment(attempt=1), Refusal.OLDER_ATTEMPT, id="an older attempt"),
         pytest.param([assignment("a", fence=9)], assignment("b", fence=8), Refusal.LOWER_FENCE, id="a deposed leader"),
+        pytest.param([], assignment(action=Action.RUN), Refusal.NEVER_PREPARED, id="ranks that are not here"),
+        pytest.param([], assignment(action=Action.CHECKPOINT), Refusal.NEVER_PREPARED, id="to save what is not here"),
+        pytest.param([assignment()], assignment(action=Action.RUN), None, id="the barrier opened"),
         pytest.param([assignment(attempt=1)], assignment(attempt=2), None, id="the next attempt"),
         pytest.param([assignment("a", fence=9)], assignment("b", fence=9), None, id="the same leader"),
         pytest.param([assignment("a", fence=9)], assignment("b", fence=10), None, id="the next leader"),
