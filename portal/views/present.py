@@ -69,7 +69,7 @@ def live_job(job_id: str) -> selectors.LiveJob | None:
 
 
 @_if_there
-def why(job_id: str, now_ms: int, teams: Collection[str] | None) -> dict[str, Any] | None:
+def why(job_id: str, now_ms: int, teams: Collection[str] | None) -> selectors.Why | None:
     return selectors.why(picture(), live_policy(), job_id, now_ms, teams)
 
 

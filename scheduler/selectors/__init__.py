@@ -13,7 +13,7 @@ from scheduler.selectors.cluster import (
 from scheduler.selectors.jobs import JobFilter, job_events, jobs, node_events, state_counts, visible_jobs
 from scheduler.selectors.live import LiveJob, live_job
 from scheduler.selectors.queue import Queue, QueueRow, queue, queue_position
-from scheduler.selectors.why import why
+from scheduler.selectors.why import Why, why
 
 __all__ = [
     "ClusterSummary",
@@ -23,6 +23,7 @@ __all__ = [
     "NodeRow",
     "Queue",
     "QueueRow",
+    "Why",
     "cluster",
     "cluster_map",
     "job_events",

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from scheduler.core.fragmentation import largest_gang
 from scheduler.core.job import Job
@@ -55,10 +54,8 @@ _WORDS = {
 }
 
 
-def why(
-    picture: Picture, policy: Policy, job_id: str, now_ms: int, teams: Collection[str] | None = None
-) -> dict[str, Any] | None:
-    """The fields of ``Why`` as JSON values; None for a job that does not wait or is not in the live state.
+def why(picture: Picture, policy: Policy, job_id: str, now_ms: int, teams: Collection[str] | None = None) -> Why | None:
+    """Why the job waits; None for one that does not wait or is not in the live state.
 
     Args:
         teams: those whose jobs the asker may know by name; None: all.
@@ -72,7 +69,7 @@ def why(
             return None
         order = ranked(snapshot, policy, now_ms)
         position = order.index(job_id) + 1 if job_id in order else None
-        return asdict(_why(picture.revision, snapshot, job, position, teams))
+        return _why(picture.revision, snapshot, job, position, teams)
 
 
 def _why(revision: int, snapshot: Snapshot, job: Job, position: int | None, teams: Collection[str] | None) -> Why:

@@ -200,16 +200,16 @@ def test_every_reason_has_words(show: Show, reason: Reason) -> None:
     picture = show(node("n1"), job("j1", JobDecision(reason=reason), gpus=64))
     found = selectors.why(picture, Policy(), "j1", NOW)
     assert found is not None
-    assert (found["reason"], found["gpus"], found["free"], found["largest_gang"]) == (reason.value, 64, 8, 8)
-    assert found["words"].endswith(".")
-    assert "{" not in found["words"]
+    assert (found.reason, found.gpus, found.free, found.largest_gang) == (reason.value, 64, 8, 8)
+    assert found.words.endswith(".")
+    assert "{" not in found.words
 
 
 def test_why_tells_the_numbers_as_they_are_now(show: Show) -> None:
     picture = show(node("n1"), node("n2"), job("j1", JobDecision(reason=Reason.NOT_ENOUGH_FREE_GPUS), gpus=64))
     found = selectors.why(picture, Policy(), "j1", NOW)
     assert found is not None
-    assert found["words"] == "It needs 64 H100 GPUs in one zone; at most 16 are free in one now."
+    assert found.words == "It needs 64 H100 GPUs in one zone; at most 16 are free in one now."
 
 
 def test_of_a_job_that_does_not_wait_there_is_no_why(show: Show) -> None:

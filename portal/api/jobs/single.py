@@ -16,8 +16,10 @@ from portal.api.endpoint import Endpoint
 from portal.api.jobs.representation import detail
 from portal.api.problems import Problem, not_found
 from portal.api.query import CURSOR, Query, from_cursor, limit, to_cursor
-from scheduler import models, selectors, services
+from scheduler import clock, models, selectors, services
 from scheduler.picture import picture
+from scheduler.policy import live_policy
+from scheduler.policy import live_policy
 
 EVENTS = Query({"limit": limit(1000, 200), "cursor": (CURSOR, None)})
 
@@ -63,7 +65,8 @@ class Why(Endpoint):
     @describe("explainJob", "Why a job waits, and the smallest change that would start it", JobWhy, problems=(404, 503))
     def get(self, request: Request, job_id: str) -> Response:
         job = job_of(job_id, self.standing)
-        return Response(JobWhy(job.pk, detail(job).state, selectors.why(picture(), job.pk)))
+        found = selectors.why(picture(), live_policy(), job.pk, clock.now_ms(), self.standing.team_names)
+        return Response(JobWhy(job.pk, detail(job).state, found))
 
 
 class _Wish(Endpoint):
