@@ -34,46 +34,43 @@ def enqueue(key: str, intent: Intent) -> Outbox:
     if not transaction.get_connection().in_atomic_block:
         raise transaction.TransactionManagementError("an intent is enqueued in the transaction that makes it true")
     row = Outbox.objects.create(key=key, value=codec.encode(intent), version=intent.version)
-    transaction.on_commit(lambda: _deliver_now(row.pk))
+    transaction.on_commit(lambda: _deliver_now(row))
     return row
 
 
-def deliver(row_id: int, store: Store) -> bool:
-    """Bring one row to the store and delete it; answers whether it was ours to bring (false: gone, or in other hands).
+def deliver(row: Outbox, store: Store) -> None:
+    """Bring one row to the store and delete it. Two at once do no harm: the version decides what the key holds.
 
-    Locks the row, then the job that it is about: no delivery of a job runs beside another or beside the recorder, which
-    takes the same lock to write that the job has ended. A job that ended is not put back into the store.
+    Locks the row of the job that it is about, as the recorder does to write that a job has ended: a job whose end is
+    recorded, and which may therefore have left the store, is not put back.
 
     Raises:
         StoreUnavailable, TooLarge: the row stays.
     """
     with transaction.atomic():
-        row = Outbox.objects.select_for_update(skip_locked=True).filter(pk=row_id).first()
-        if row is None:
-            return False
         if not _is_over(row.key):
             _put(store, row.key, bytes(row.value), row.version)
-        row.delete()
-        return True
+        Outbox.objects.filter(pk=row.pk).delete()
 
 
 def sweep(store: Store, limit: int = SWEEP_ROWS) -> int:
     """Deliver what a crash or an outage left behind, oldest first; answers how many rows were delivered."""
     delivered = 0
-    for row_id in list(Outbox.objects.order_by("pk").values_list("pk", flat=True)[:limit]):
+    for row in list(Outbox.objects.order_by("pk")[:limit]):
         try:
-            delivered += deliver(row_id, store)
+            deliver(row, store)
+            delivered += 1
         except TooLarge as error:
-            log.error("an intent is too large for the store and stays in the outbox", row=row_id, error=str(error))
+            log.error("an intent is too large for the store and stays in the outbox", row=row.pk, error=str(error))
     return delivered
 
 
-def _deliver_now(row_id: int) -> None:
+def _deliver_now(row: Outbox) -> None:
     """What runs after the commit: its failure is the sweep's work, never the answer to the request."""
     try:
-        deliver(row_id, connections.store())
+        deliver(row, connections.store())
     except (StoreUnavailable, TooLarge, DatabaseError) as error:
-        log.warning("an intent stays in the outbox", row=row_id, error=str(error))
+        log.warning("an intent stays in the outbox", row=row.pk, error=str(error))
     else:
         wakeups.tick.ring()
 
@@ -82,8 +79,8 @@ def _is_over(key: str) -> bool:
     """Whether the key is that of a job whose end is recorded. Locks the job's row."""
     if not key.startswith(keys.INTENT_JOBS):
         return False
-    job = Job.objects.select_for_update().only("state").filter(pk=key.removeprefix(keys.INTENT_JOBS)).first()
-    return job is not None and job.state in TERMINAL
+    job = Job.objects.select_for_update().filter(pk=key.removeprefix(keys.INTENT_JOBS))
+    return job.values_list("state", flat=True).first() in TERMINAL
 
 
 def _put(store: Store, key: str, value: bytes, version: int) -> None:
