@@ -18,8 +18,8 @@ from scheduler.job_fields import JOB, Priority
 HOUR_MS = 3_600_000
 MINUTE_MS = 60_000
 
-CHECKPOINT_TAKES_MS = 60_000
-"""What a checkpoint is taken to take until one of the job's own has been measured: too long for a 30 s notice."""
+CHECKPOINT_TAKES_MS = 20_000
+"""What a checkpoint is taken to take until one of the job's own has been measured; half its interval at the most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,9 +202,10 @@ def _request(read: dict[str, Any], body: dict[str, Any], owner: str) -> JobReque
 
 
 def _checkpoint(saves: dict[str, Any]) -> CheckpointSpec:
+    every_ms = round(saves["interval_minutes"] * MINUTE_MS)
     return CheckpointSpec(
-        every_ms=round(saves["interval_minutes"] * MINUTE_MS),
-        takes_ms=CHECKPOINT_TAKES_MS,
+        every_ms=every_ms,
+        takes_ms=min(CHECKPOINT_TAKES_MS, every_ms // 2),
         path=saves["path"],
         retain_last_n=saves["retain_last_n"],
     )

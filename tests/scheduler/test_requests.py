@@ -64,7 +64,7 @@ def test_the_example_job_is_taken_as_it_stands() -> None:
     spec = accepted(json.loads(EXAMPLE.read_text())).to_spec("J", 1000)
     assert (spec.gpus, spec.gpu_type, spec.priority, spec.max_runtime_ms) == (64, "H100", 1, 168 * 3_600_000)
     assert (spec.cpu_per_rank, spec.memory_per_rank_gb, spec.scratch_gb) == (16, 256, 2000)
-    assert spec.checkpoint == CheckpointSpec(1_800_000, 60_000, "s3://my-checkpoints/llama-70b/run-47/", 3)
+    assert spec.checkpoint == CheckpointSpec(1_800_000, 20_000, "s3://my-checkpoints/llama-70b/run-47/", 3)
     assert spec.launch.command == ("python", "-m", "train", "--config", "llama-70b.yaml")
     assert (spec.owner, spec.hint, spec.id, spec.submitted_ms) == (
         "ada@example.com",
@@ -198,6 +198,12 @@ def test_any_type_is_bounded_by_the_type_that_leaves_most_room() -> None:
     errors = parse(body(resources={"gpu_count": 65, "gpu_type": "any"}), bounded, TYPES)
     assert isinstance(errors, list)
     assert "ceiling of t: 64" in errors[0].reason
+
+
+def test_a_checkpoint_takes_less_than_its_interval() -> None:
+    checkpoint = accepted(body(checkpoint__interval_minutes=0.5)).checkpoint
+    assert checkpoint is not None
+    assert (checkpoint.every_ms, checkpoint.takes_ms) == (30_000, 15_000)
 
 
 def test_p0_is_taken_from_a_team_with_the_right() -> None:

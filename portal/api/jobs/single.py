@@ -19,7 +19,6 @@ from portal.api.query import CURSOR, Query, from_cursor, limit, to_cursor
 from scheduler import clock, models, selectors, services
 from scheduler.picture import picture
 from scheduler.policy import live_policy
-from scheduler.policy import live_policy
 
 EVENTS = Query({"limit": limit(1000, 200), "cursor": (CURSOR, None)})
 

@@ -10,7 +10,8 @@ import pytest
 
 from portal.accounts.models import User
 from quotas.models import QuotaNode
-from scheduler.core.types import JobIntent
+from scheduler import services
+from scheduler.core.types import JobDecision, Phase, Reason, Slice
 from scheduler.models import Job, JobEvent
 from scheduler.store import keys
 from tests.portal.api.conftest import Api, body, problem
@@ -138,11 +139,34 @@ def test_a_job_shows_what_was_asked_for(ada: Api) -> None:
 
 def test_a_job_that_reached_the_live_state_is_shown_as_it_is_there(ada: Api, show: Callable[..., None]) -> None:
     job = submit(ada)
-    from scheduler import services
-
-    show({keys.intent_job(job): JobIntent(services.intent_of(Job.objects.get()).spec)})
+    show({keys.intent_job(job): services.intent_of(Job.objects.get())})
     found = ada.get(f"jobs/{job}").json()
     assert (found["live"], found["state"], found["queue_position"]) == (True, "PENDING", 1)
+
+
+def test_why_a_job_waits_is_told_once_the_scheduler_knows_of_it(ada: Api, show: Callable[..., None]) -> None:
+    job = submit(ada)
+    assert ada.get(f"jobs/{job}/why").json() == {"id": job, "state": "PENDING", "explanation": None}
+    reason = JobDecision(reason=Reason.NOT_ENOUGH_FREE_GPUS)
+    show({keys.intent_job(job): services.intent_of(Job.objects.get()), keys.decision_job(job): reason})
+    told = ada.get(f"jobs/{job}/why").json()["explanation"]
+    assert (told["reason"], told["gpus"], told["largest_gang"]) == ("NOT_ENOUGH_FREE_GPUS", 8, 32)
+    assert told["words"]
+
+
+def test_where_a_running_gang_sits_is_shown_in_the_order_of_its_ranks(ada: Api, show: Callable[..., None]) -> None:
+    job = submit(ada, gpus=9)
+    sits = (Slice("h2", (0,)), Slice("h1", tuple(range(8))))
+    running = JobDecision(
+        Phase.RUNNING, 1, 1, sits, "H100", bound_ms=1000, started_ms=2000, first_started_ms=2000, lost_ms=1500
+    )
+    show({keys.intent_job(job): services.intent_of(Job.objects.get()), keys.decision_job(job): running})
+    found = ada.get(f"jobs/{job}").json()
+    assert (found["state"], found["attempt"], found["lost_work_seconds"]) == ("RUNNING", 1, 1.5)
+    assert [(part["node"], part["rack"], len(part["gpus"])) for part in found["allocation"]] == [
+        ("h2", "r1", 1),
+        ("h1", "r1", 8),
+    ]
 
 
 @pytest.mark.parametrize("below", ["", "/events", "/why"])
