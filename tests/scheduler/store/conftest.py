@@ -11,7 +11,7 @@ from aetcd import rpc
 from portal.supervisor.servers.etcd import EtcdServer
 from scheduler.store.etcd import EtcdStore
 from scheduler.store.memory import MemoryStore
-from tests.scheduler.store.seam import Seam, VirtualClock, real_sleep
+from tests.scheduler.store.seam import Seam, VirtualClock, answered, real_sleep
 
 
 @pytest.fixture(scope="session")
@@ -42,9 +42,12 @@ def _memory(prefix: str) -> Seam:
 
 def _etcd(prefix: str, server: EtcdServer) -> Seam:
     store = EtcdStore(server.url, timeout_s=3)
-    return Seam(
-        store, prefix, real_sleep, lambda revision: compact(store, revision), outage=server.kill, recovery=server.start
-    )
+
+    def recovery() -> None:
+        server.start()
+        answered(lambda: store.get(prefix))
+
+    return Seam(store, prefix, real_sleep, lambda revision: compact(store, revision), server.kill, recovery)
 
 
 def compact(store: EtcdStore, revision: int) -> None:

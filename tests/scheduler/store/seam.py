@@ -5,8 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
-from scheduler.store.base import Batch, Changed, Put, Store, Watch
+from scheduler.store.base import Batch, Changed, Put, Store, StoreUnavailable, Watch
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -57,6 +60,17 @@ class VirtualClock:
 
 def real_sleep(seconds: float) -> None:
     time.sleep(seconds)
+
+
+def answered(call: Callable[[], T], within_s: float = 30) -> T:
+    """The answer of ``call``, which may find the store away for a while: an election of etcd's takes its time."""
+    until = time.monotonic() + within_s
+    while True:
+        try:
+            return call()
+        except StoreUnavailable:
+            if time.monotonic() > until:
+                raise
 
 
 def drain(watch: Watch, count: int, timeout_s: float = 10) -> list[Changed]:
