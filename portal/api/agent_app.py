@@ -2,8 +2,8 @@
 
 Over a thousand agents are always asking here, so an idle sync costs a fraction of a millisecond: no middleware, no
 thread, no store. The agent's token and its last report are known, its lease is renewed together with all others, and
-the request then waits for the picture of the cluster to show other orders. Whatever must speak with a store does so
-in a small pool of threads.
+the request then waits for the picture of the cluster to show other orders. Whatever must speak with a store does so in
+threads; those for PostgreSQL, for reports and for renewals are apart: no outage of the first costs a node its lease.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import asyncio
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from functools import partial
+from typing import Any, ParamSpec, TypeVar
 
 import structlog
 from django.db import Error as DatabaseError
@@ -23,7 +24,7 @@ from nodes.protocol import ProtocolError, SyncAnswer, SyncRequest, decode, encod
 from nodes.selectors import Identity
 from nodes.sync import LEASE_S, SYNCS, Outcome, Refused, SyncDesk
 from nodes.tokens import token_hash
-from portal.api.agent_identities import Identities
+from portal.api.agent_identities import REFRESH_EVERY_S, Identities
 from portal.api.agent_waiting import WaitingRoom
 from portal.api.body_limit import Receive, Send
 from scheduler import clock, connections, wakeups
@@ -33,6 +34,9 @@ from scheduler.store.base import StoreUnavailable
 
 log = structlog.get_logger(__name__)
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 
 MAX_BODY = 256 * 1024
 """Bytes of a request: sixteen times what a host of 8 GPUs with four attempts on each has to say."""
@@ -40,7 +44,9 @@ MAX_WAIT_S = 10.0
 """The longest that a request is kept waiting; with it an idle agent syncs three times in the life of its lease."""
 RENEW_EVERY_S = 0.5
 """For how long renewals are gathered."""
-THREADS = 8
+REPORTING_THREADS = 8
+MOST_LOOK_UPS = 256
+"""Tokens that may wait for the database at the same time; an agent that is turned away asks again."""
 
 _STATUS = {
     Outcome.STALE: (409, "Stale message"),
@@ -83,13 +89,19 @@ class AgentApp:
         self._report_changed = report_changed
         self._now_ms = now_ms
         self._monotonic_s = monotonic_s
-        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="agent-sync")
-        self._renewing: asyncio.Task[None] | None = None
+        self._reporting = ThreadPoolExecutor(REPORTING_THREADS, thread_name_prefix="agents-reports")
+        self._renewing = ThreadPoolExecutor(1, thread_name_prefix="agents-renewals")
+        self._asking = ThreadPoolExecutor(1, thread_name_prefix="agents-tokens")
+        self._look_ups = 0
+        self._tasks: list[asyncio.Task[None]] = []
         self._ending = False
 
     def start(self) -> None:
         self._waiting.open(asyncio.get_running_loop())
-        self._renewing = asyncio.create_task(self._renew_for_ever(), name="renewals of nodes' leases")
+        self._tasks = [
+            asyncio.create_task(self._renew_for_ever(), name="renewals of nodes' leases"),
+            asyncio.create_task(self._refresh_for_ever(), name="refreshes of nodes' tokens"),
+        ]
 
     def dismiss(self) -> None:
         """Let everybody who waits go and take no more syncs: the server is about to wait for open requests."""
@@ -100,10 +112,11 @@ class AgentApp:
         """``dismiss``, and end what runs beside the requests."""
         self.dismiss()
         self._waiting.close()
-        if self._renewing is not None:
-            self._renewing.cancel()
-            await asyncio.gather(self._renewing, return_exceptions=True)
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for pool in (self._reporting, self._renewing, self._asking):
+            pool.shutdown(wait=False, cancel_futures=True)
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         arrived_s = self._monotonic_s()
@@ -156,17 +169,25 @@ class AgentApp:
         hashed = token_hash(token)
         identity, known = self._identities.recall(hashed)
         if not known:
-            try:
-                identity = await self._in_thread(self._identities.look_up, hashed)
-            except DatabaseError as error:
-                raise Refused(Outcome.STORE_AWAY, "the token cannot be looked up now") from error
+            identity = await self._look_up(hashed)
         if identity is None:
             raise Refused(Outcome.BAD_TOKEN, "no node has this token; register the node anew")
         return identity
 
+    async def _look_up(self, hashed: str) -> Identity | None:
+        if self._look_ups >= MOST_LOOK_UPS:
+            raise Refused(Outcome.STORE_AWAY, "too many tokens wait to be looked up")
+        self._look_ups += 1
+        try:
+            return await _in_thread(self._asking, self._identities.look_up, hashed)
+        except DatabaseError as error:
+            raise Refused(Outcome.STORE_AWAY, "the token cannot be looked up now") from error
+        finally:
+            self._look_ups -= 1
+
     async def _take_in(self, request: SyncRequest) -> None:
         try:
-            changed = not self._desk.admit(request) and await self._in_thread(self._settle, request)
+            changed = not self._desk.admit(request) and await _in_thread(self._reporting, self._settle, request)
         except StoreUnavailable as error:
             raise Refused(Outcome.STORE_AWAY, "the report was not written; send it again") from error
         SYNCS.labels(Outcome.CHANGED if changed else Outcome.UNCHANGED).inc()
@@ -178,22 +199,27 @@ class AgentApp:
         return changed
 
     async def _renew_for_ever(self) -> None:
-        away = False
         while True:
             await asyncio.sleep(RENEW_EVERY_S)
             try:
-                gone = await self._in_thread(self._renewals.send)
+                gone = await _in_thread(self._renewing, self._renewals.send)
             except StoreUnavailable as error:
-                if not away:
-                    log.warning("nodes' leases are not renewed", error=str(error))
-                away = True
-                continue
-            away = False
-            # Their agents count as lost already: have them come back at once for a new lease.
-            self._waiting.release(self._desk.holders(gone) if gone else [])
+                log.warning("nodes' leases are not renewed", error=str(error))
+            else:
+                # Their agents count as lost already: have them come back at once for a new lease.
+                self._waiting.release(self._desk.holders(gone) if gone else [])
 
-    async def _in_thread(self, call: Callable[..., Any], *args: Any) -> Any:
-        return await asyncio.get_running_loop().run_in_executor(self._pool, call, *args)
+    async def _refresh_for_ever(self) -> None:
+        while True:
+            try:
+                await _in_thread(self._asking, self._identities.refresh)
+            except DatabaseError as error:
+                log.warning("nodes' tokens are not refreshed", error=str(error))
+            await asyncio.sleep(REFRESH_EVERY_S)
+
+
+async def _in_thread(pool: ThreadPoolExecutor, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    return await asyncio.get_running_loop().run_in_executor(pool, partial(call, *args, **kwargs))
 
 
 def _request(body: bytes, identity: Identity) -> SyncRequest:

@@ -1,4 +1,8 @@
-"""Who a node token belongs to, remembered for a while: over a hundred syncs a second do not ask PostgreSQL."""
+"""Who a node token belongs to, remembered: over a hundred syncs a second do not ask PostgreSQL.
+
+Agents must get through while PostgreSQL is away, or its outage would end the leases of every node. So a good token
+stays good until a refresh that worked no longer finds it.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +13,16 @@ from django.db import connection
 
 from nodes.selectors import Identity, identities, identity_of
 
-TTL_S = 60.0
+REFRESH_EVERY_S = 30.0
 """How long a token that was taken back may still be believed, and inventory that changed may be unknown."""
-DENIED_TTL_S = 1.0
+DENIED_FOR_S = 1.0
 """How long a false token is refused unasked. Short: an agent may have sent its token before it registered."""
-CAPACITY = 20_000
-"""Tokens remembered, false ones among them; the ones looked up longest ago go first."""
+DENIED_MOST = 4096
+"""False tokens remembered; the ones looked up longest ago go first."""
 
 
 class Identities:
-    """Tokens' hashes with their nodes, or None for a hash that nobody has.
+    """Tokens' hashes with their nodes. ``refresh`` and ``look_up`` call the database: not for an event loop.
 
     Args:
         monotonic_s: a clock that never steps back.
@@ -31,45 +35,50 @@ class Identities:
         monotonic_s: Callable[[], float],
         look_up: Callable[[str], Identity | None] = identity_of,
         everybody: Callable[[], Mapping[str, Identity]] = identities,
-        capacity: int = CAPACITY,
     ) -> None:
         self._monotonic_s = monotonic_s
         self._look_up = look_up
         self._everybody = everybody
-        self._capacity = capacity
-        self._known: dict[str, tuple[Identity | None, float]] = {}
+        self._good: dict[str, Identity] = {}
+        self._denied_until_s: dict[str, float] = {}
         self._asking = Lock()
 
     def recall(self, hashed: str) -> tuple[Identity | None, bool]:
-        """The token's node, and whether that is known without asking the database."""
-        identity, until_s = self._known.get(hashed, (None, 0.0))
-        return identity, self._monotonic_s() < until_s
+        """The token's node or None, and whether that is known without asking the database."""
+        identity = self._good.get(hashed)
+        return identity, identity is not None or self._monotonic_s() < self._denied_until_s.get(hashed, 0.0)
+
+    def refresh(self) -> None:
+        """Learn every token anew; one that is gone is no longer believed."""
+        with self._asking:
+            try:
+                self._good = dict(self._everybody())
+            finally:
+                _give_back()
 
     def look_up(self, hashed: str) -> Identity | None:
-        """Ask the database, and remember the answer. Calls the database: not for an event loop.
-
-        Where a good token has run out, so have hundreds of others: all of them are asked for at once.
-        """
+        """The token's node, from the database unless somebody else has just asked for it."""
         with self._asking:
             identity, known = self.recall(hashed)
             if known:
                 return identity
             try:
-                if identity is not None:
-                    self._remember_everybody()
-                if not self.recall(hashed)[1]:
-                    self._remember(hashed, self._look_up(hashed))
+                identity = self._look_up(hashed)
             finally:
-                # Back to the pool: this thread belongs to no request that would return it.
-                connection.close()
-        return self.recall(hashed)[0]
+                _give_back()
+            if identity is None:
+                self._deny(hashed)
+            else:
+                self._good[hashed] = identity
+            return identity
 
-    def _remember_everybody(self) -> None:
-        for hashed, identity in self._everybody().items():
-            self._remember(hashed, identity)
+    def _deny(self, hashed: str) -> None:
+        self._denied_until_s.pop(hashed, None)
+        self._denied_until_s[hashed] = self._monotonic_s() + DENIED_FOR_S
+        while len(self._denied_until_s) > DENIED_MOST:
+            del self._denied_until_s[next(iter(self._denied_until_s))]
 
-    def _remember(self, hashed: str, identity: Identity | None) -> None:
-        self._known.pop(hashed, None)
-        self._known[hashed] = (identity, self._monotonic_s() + (TTL_S if identity else DENIED_TTL_S))
-        while len(self._known) > self._capacity:
-            self._known.pop(next(iter(self._known)), None)
+
+def _give_back() -> None:
+    """Return the connection to the pool: the thread belongs to no request that would."""
+    connection.close()

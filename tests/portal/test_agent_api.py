@@ -24,7 +24,7 @@ from nodes.selectors import Identity
 from nodes.sync import LEASE_S, SYNCS, SyncDesk
 from nodes.tokens import token_hash
 from portal.api.agent_app import MAX_BODY, AgentApp
-from portal.api.agent_identities import DENIED_TTL_S, TTL_S, Identities
+from portal.api.agent_identities import DENIED_FOR_S, DENIED_MOST, Identities
 from portal.api.agent_waiting import WaitingRoom
 from scheduler import picture
 from scheduler.core.types import JobDecision, JobIntent, JobSpec, NodeIntent, NodeReport, Phase, Slice
@@ -50,10 +50,11 @@ class Front:
         self.picture = Picture(lambda: self.store, self.clock.ms)
         self.rung = 0
         self.database_away = False
+        self.members = {token_hash(TOKEN): Identity(NODE, 8), token_hash(OTHER_TOKEN): Identity("other", 8)}
         self.put(keys.intent_node(NODE), NodeIntent(NODE, "az1", "r1", "H100"))
         renewals = Renewals(self.store, self.clock.s)
         self.app = AgentApp(
-            Identities(self.clock.s, self._look_up, dict),
+            Identities(self.clock.s, self._look_up, self._everybody),
             SyncDesk(self.store, renewals, self._published, self.clock.s),
             renewals,
             WaitingRoom(self.picture),
@@ -111,7 +112,12 @@ class Front:
     def _look_up(self, hashed: str) -> Identity | None:
         if self.database_away:
             raise OperationalError("the database was told to be away")
-        return {token_hash(TOKEN): Identity(NODE, 8), token_hash(OTHER_TOKEN): Identity("other", 8)}.get(hashed)
+        return self.members.get(hashed)
+
+    def _everybody(self) -> dict[str, Identity]:
+        if self.database_away:
+            raise OperationalError("the database was told to be away")
+        return {hashed: owner for hashed, owner in self.members.items() if owner.node == NODE}
 
     def _published(self, node: str) -> NodeReport | None:
         with self.picture.reading() as snapshot:
@@ -410,6 +416,8 @@ def test_without_the_database_a_known_token_is_good_and_an_unknown_one_waits(fro
     async def script(front: Front) -> None:
         await front.sync(request(1))
         front.database_away = True
+        with pytest.raises(OperationalError):
+            await asyncio.to_thread(front.app._identities.refresh)
         await front.sync(request(2))
         assert (await front.problem(encode(request(1, node="other")), OTHER_TOKEN))[0] == 503
 
@@ -432,7 +440,7 @@ class Register:
         self.nodes = {hashed: Identity(node, 8) for hashed, node in nodes.items()}
         self.asked: list[str] = []
         self.clock = Clock()
-        self.identities = Identities(self.clock.s, self._look_up, self._everybody, capacity=10)
+        self.identities = Identities(self.clock.s, self._look_up, self._everybody)
 
     def _look_up(self, hashed: str) -> Identity | None:
         self.asked.append(hashed)
@@ -443,44 +451,38 @@ class Register:
         return dict(self.nodes)
 
 
-@pytest.mark.parametrize(
-    ("hashed", "ttl_s"),
-    [pytest.param("good", TTL_S, id="a good one"), pytest.param("false", DENIED_TTL_S, id="a false one")],
-)
-def test_a_token_is_looked_up_again_after_a_while(hashed: str, ttl_s: float) -> None:
-    register = Register(good=NODE)
-    owner = register.nodes.get(hashed)
-    assert register.identities.recall(hashed) == (None, False)
-    assert register.identities.look_up(hashed) == owner
-    register.clock.pass_s(ttl_s - 0.5)
-    assert register.identities.recall(hashed) == (owner, True)
-    register.clock.pass_s(1)
-    assert register.identities.recall(hashed)[1] is False
-
-
-def test_when_one_has_run_out_all_are_asked_for_together() -> None:
-    register = Register(a="n1", b="n2")
-    for hashed in "ab":
-        register.identities.look_up(hashed)
-    register.clock.pass_s(TTL_S + 1)
-    assert [register.identities.look_up(hashed) for hashed in "ab"] == list(register.nodes.values())
-    assert register.asked == ["a", "b", "everybody"]
-
-
-def test_a_token_that_was_taken_back_is_no_longer_believed() -> None:
+def test_a_good_token_is_asked_for_once() -> None:
     register = Register(a="n1")
-    register.identities.look_up("a")
-    register.nodes.clear()
-    register.clock.pass_s(TTL_S + 1)
+    for _ in range(3):
+        assert register.identities.look_up("a") == Identity("n1", 8)
+    assert register.identities.recall("a") == (Identity("n1", 8), True)
+    assert register.asked == ["a"]
+
+
+def test_a_false_token_is_asked_for_again_after_a_moment() -> None:
+    register = Register()
     assert register.identities.look_up("a") is None
     assert register.identities.recall("a") == (None, True)
+    register.nodes["a"] = Identity("n1", 8)
+    register.clock.pass_s(DENIED_FOR_S)
+    assert register.identities.recall("a") == (None, False)
+    assert register.identities.look_up("a") == Identity("n1", 8)
+
+
+def test_a_refresh_learns_every_token_and_forgets_those_taken_back() -> None:
+    register = Register(a="n1", b="n2")
+    register.identities.look_up("a")
+    del register.nodes["a"]
+    register.identities.refresh()
+    assert register.identities.recall("b") == (Identity("n2", 8), True)
+    assert register.identities.look_up("a") is None
 
 
 def test_false_tokens_do_not_fill_the_memory() -> None:
     register = Register()
-    for number in range(100):
+    for number in range(DENIED_MOST + 10):
         register.identities.look_up(str(number))
-    assert [register.identities.recall(str(number))[1] for number in (89, 90, 99)] == [False, True, True]
+    assert [register.identities.recall(str(number))[1] for number in (9, 10, DENIED_MOST)] == [False, True, True]
 
 
 # --- registration -----------------------------------------------------------------------------------------------
