@@ -110,7 +110,8 @@ class Agent:
             if isinstance(error, Rejected) and error.kind == REPLACED:
                 self._executor.step((), self._now_ms())
                 raise
-            if not self._misses:
+            if self._misses == 1:
+                # Not of the first miss: a control plane that restarts is back before the second.
                 log.warning("the control plane is of no help now", node=self.node, error=str(error))
             await self._back_off()
 
