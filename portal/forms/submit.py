@@ -150,7 +150,9 @@ class SubmitForm(forms.Form):
             return
         inner = error.field.removeprefix(PLACES[name]).strip(".") if name is not None else error.field
         words = f"{inner} {error.reason}" if inner else error.reason
-        self.add_error(name, f"{words[:1].upper()}{words[1:]}. {error.remedy}")
+        if words.partition(" ")[0] not in self.rights:  # a team's name is written as it is
+            words = words[:1].upper() + words[1:]
+        self.add_error(name, f"{words}. {error.remedy}")
 
     def body(self) -> dict[str, Any]:
         """What was typed, as the body of ``POST /api/v1/jobs``; what was left empty is left out."""

@@ -62,7 +62,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         try:
             asked = json.loads(text_data or "")
-        except ValueError:
+        except (ValueError, RecursionError):
             asked = None
         if asked != {"type": "resync"}:
             await self.close(NOT_UNDERSTOOD)

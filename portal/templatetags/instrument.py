@@ -131,7 +131,8 @@ def state(value: Any, large: bool = False) -> dict[str, Any]:
 @register.simple_tag(takes_context=True)
 def with_query(context: Context, **changes: Any) -> str:
     """The page's query string with some parameters changed; None drops one. A filter's link never loses another's."""
-    query = context["request"].GET.copy()
+    request: HttpRequest = context["request"]
+    query = request.GET.copy()
     for name, value in changes.items():
         if value in (None, ""):
             query.pop(name, None)

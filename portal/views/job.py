@@ -51,7 +51,6 @@ def _context(request: HttpRequest, found: Job) -> dict[str, Any]:
         "racks": by_rack(allocation),
         "hosts": len(allocation),
         "why": present.why(found.pk, now_ms, standing.team_names) if phase is Phase.PENDING else None,
-        "position": present.queue_position(found, now_ms) if phase is Phase.PENDING else None,
         "started_ms": live.started_ms if live is not None else None,
         "may_act": standing.may_act_on(found.team.name, found.submitted_by_id, found.owner),
         "freshness": present.freshness(),

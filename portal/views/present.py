@@ -8,7 +8,6 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 from scheduler import clock, selectors
-from scheduler.models import Job
 from scheduler.picture import picture
 from scheduler.policy import live_policy
 from scheduler.store.base import StoreUnavailable
@@ -71,7 +70,3 @@ def live_job(job_id: str) -> selectors.LiveJob | None:
 @_if_there
 def why(job_id: str, now_ms: int, teams: Collection[str] | None) -> selectors.Why | None:
     return selectors.why(picture(), live_policy(), job_id, now_ms, teams)
-
-
-def queue_position(job: Job, now_ms: int) -> int | None:
-    return selectors.queue_position(picture(), live_policy(), job.pk, job.priority, now_ms)

@@ -36,7 +36,7 @@ export class Legend {
   jobs() {
     const all = [...this.scene.cluster.jobs.values()].sort((a, b) => b.gpus - a.gpus || (a.id < b.id ? -1 : 1));
     return all.slice(0, MOST_TEAMS).map((job) => ({
-      key: `job ${job.id}`, word: job.id, count: job.gpus, colour: this.scene.palette.job(job.id), shape: "full",
+      key: `job ${job.id}`, word: `…${job.id.slice(-6)} of ${job.team}`, count: job.gpus, colour: this.scene.palette.job(job.id), shape: "full",
       chosen: this.scene.job === job.id,
       choose: () => this.act.light(this.scene.job === job.id ? null : job.id),
     }));

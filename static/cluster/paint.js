@@ -31,8 +31,9 @@ const SHAPES = {
   corner: (c, x, y, r) => { frame(c, x, y, r); staircase(c, x, y, r, (at) => [x + r.cell - 1 - at, at + 1]); },
   slash: (c, x, y, r) => { frame(c, x, y, r); staircase(c, x, y, r, (at) => [x + r.cell - 1 - at, r.line]); },
   cross: (c, x, y, r) => {
-    staircase(c, x, y, r, (at) => [x + Math.min(at, r.cell - r.line), r.line]);
-    staircase(c, x, y, r, (at) => [x + Math.max(0, r.cell - r.line - at), r.line]);
+    const wide = Math.max(r.line, Math.round(r.cell / 5));
+    staircase(c, x, y, r, (at) => [x + Math.min(at, r.cell - wide), wide]);
+    staircase(c, x, y, r, (at) => [x + Math.max(0, r.cell - wide - at), wide]);
   },
   dot: (c, x, y, r) => {
     frame(c, x, y, r);

@@ -72,6 +72,7 @@ export class Panel {
     const answer = await fetch(form.action, { method: "POST", body: new FormData(form), headers: { "X-Requested-With": "fetch" } }).catch(() => null);
     if (answer === null) return this.fail(this.at.node);
     this.box.innerHTML = await answer.text();
+    this.box.scrollTop = 0;
     return undefined;
   }
 }

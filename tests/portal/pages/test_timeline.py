@@ -1,0 +1,74 @@
+"""A job's attempts out of its events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from portal.views.timeline import attempts
+
+START = datetime(2026, 4, 19, 12, tzinfo=UTC)
+
+
+@dataclass
+class Recorded:
+    kind: str
+    second: int
+    attempt: int = 1
+    node: str = ""
+    detail: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def at(self) -> datetime:
+        return START + timedelta(seconds=self.second)
+
+
+BIND = {"gpus": {"h1": [0, 1], "h2": [0]}}
+STOPPED_ONCE = [
+    Recorded("bind", 10, detail=BIND),
+    Recorded("start", 15),
+    Recorded("stop", 40, detail={"cause": "preempt", "for": "01J"}),
+    Recorded("release", 50, detail={"cause": "preempt"}),
+    Recorded("bind", 70, 2, detail={"gpus": {"h3": [4]}}),
+]
+
+
+def seconds(spans: list[tuple[str, datetime, datetime]]) -> list[tuple[str, int, int]]:
+    return [(name, int((a - START).total_seconds()), int((b - START).total_seconds())) for name, a, b in spans]
+
+
+def test_a_job_that_waits_has_one_attempt_without_a_number() -> None:
+    (waiting,) = attempts(START, [Recorded("reason", 1, 0)])
+    assert waiting.number == 0
+    assert waiting.lines == []
+    assert seconds(waiting.spans(START + timedelta(seconds=9))) == [("pending", 0, 9)]
+
+
+def test_each_attempt_accounts_for_its_whole_time() -> None:
+    first, second = attempts(START, STOPPED_ONCE)
+    now = START + timedelta(seconds=80)
+    assert seconds(first.spans(now)) == [
+        ("pending", 0, 10),
+        ("starting", 10, 15),
+        ("running", 15, 40),
+        ("stopping", 40, 50),
+    ]
+    assert seconds(second.spans(now)) == [("pending", 50, 70), ("starting", 70, 80)]
+    assert (first.gpus, first.hosts, first.ended) == (3, 2, "preempt")
+
+
+def test_an_end_opens_no_further_wait() -> None:
+    ended = [*STOPPED_ONCE[:2], Recorded("exit", 60, detail={"rank": 2, "code": 1}), Recorded("release", 61)]
+    (only,) = attempts(START, [*ended, Recorded("end", 61, detail={"state": "FAILED"})])
+    assert [line.words for line in only.lines][-3:] == [
+        "Rank 2 exited with code 1",
+        "Gave its GPUs back",
+        "Ended: failed",
+    ]
+    assert only.freed == START + timedelta(seconds=61)
+
+
+def test_a_stop_names_its_cause_and_for_whom() -> None:
+    first, _ = attempts(START, STOPPED_ONCE)
+    assert "Asked to stop: preempted by a job of higher priority, for job 01J" in [line.words for line in first.lines]
