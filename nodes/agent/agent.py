@@ -106,6 +106,7 @@ class Agent:
             self._misses = 0
         except NotRegistered:
             self._membership.registered = ""
+            await self._back_off()
         except (Unreachable, Rejected) as error:
             if isinstance(error, Rejected) and error.kind == REPLACED:
                 self._executor.step((), self._now_ms())
