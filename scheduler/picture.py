@@ -21,6 +21,7 @@ import structlog
 from scheduler import clock, connections
 from scheduler.core.snapshot import Snapshot
 from scheduler.core.types import Policy
+from scheduler.core.work import Work
 from scheduler.loader import Fed, Loader
 from scheduler.policy import live_policy
 from scheduler.store import keys
@@ -186,6 +187,7 @@ class Picture:
                 return
             fed = loader.catch_up()
             touched = self._touched(fed, loader.snapshot)
+            loader.snapshot.work = Work()  # nobody plans here, so nobody would ever take it up
             self._moved.notify_all()
         self._tell(touched)
 

@@ -93,15 +93,16 @@ def fused_database(fuse: Fuse) -> Iterator[None]:
         with fuse.step(sql.split(" ", 1)[0]):
             return execute(sql, params, many, context)
 
-    plain_commit = connection._commit
+    session: Any = connection
+    plain_commit = session._commit
 
     def commit() -> None:
         with fuse.step("COMMIT"):
             plain_commit()
 
-    connection._commit = commit
+    session._commit = commit
     try:
         with connection.execute_wrapper(statement):
             yield
     finally:
-        del connection._commit
+        del session._commit

@@ -103,7 +103,9 @@ def test_a_job_that_has_ended_is_not_put_back(store: MemoryStore, job: Job, stat
     assert not Outbox.objects.exists()
 
 
-def test_while_the_store_is_away_the_row_stays_and_the_transaction_stands(store: MemoryStore, monkeypatch) -> None:
+def test_while_the_store_is_away_the_row_stays_and_the_transaction_stands(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("scheduler.outbox.connections.store", lambda: store)
     store.fail()
     with transaction.atomic():

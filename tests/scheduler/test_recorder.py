@@ -260,7 +260,7 @@ def test_who_watches_a_job_is_told(world: World, team: QuotaNode, ada: User) -> 
         await layer.group_add("job.j1", channel)
         await sync_to_async(world.bind)("j1")
         await sync_to_async(recorder.record)(world.store, NOW)
-        message = await layer.receive(channel)
+        message: dict[str, Any] = await layer.receive(channel)
         await layer.group_discard("job.j1", channel)
         return message
 

@@ -289,7 +289,7 @@ def fill() -> dict[str, QuotaNode]:
     ada = User.objects.create_user("ada", "ada@example.com")
     bob = User.objects.create_user("bob", "bob@example.com")
     teams = {name: QuotaNode.objects.create(name=name) for name in ("vision", "speech")}
-    rows = [
+    rows: list[tuple[str, User, dict[str, Any], str]] = [
         ("vision", ada, {"priority": 1, "name": "llama pretrain"}, "PENDING"),
         ("speech", bob, {}, "FAILED"),
         ("vision", ada, {"gpu_type": "A100"}, "RUNNING"),

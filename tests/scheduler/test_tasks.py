@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from celery import current_app
 from django.conf import settings
 from kombu.common import Broadcast
 
@@ -27,7 +26,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch, redis_url: str) -> list[str]:
     names: list[str] = []
-    monkeypatch.setattr(current_app._get_current_object(), "send_task", lambda name, **_: names.append(name))
+    monkeypatch.setattr(app, "send_task", lambda name, **_: names.append(name))
     wakeups.tick.clear()
     wakeups.recording.clear()
     return names
@@ -126,13 +125,16 @@ def test_while_the_store_is_away_a_task_ends_without_an_error(
 
 
 def test_every_task_has_a_queue_and_every_beat_expires() -> None:
-    queues = {name: app.amqp.router.route({}, name)["queue"] for name in app.tasks if name.startswith("scheduler.")}
+    queues: dict[str, Any] = {
+        name: app.amqp.router.route({}, name)["queue"] for name in app.tasks if name.startswith("scheduler.")
+    }
     assert {name: queue.name.split(".")[0] for name, queue in queues.items()} == {
         "scheduler.tasks.tick": "bcast",
         "scheduler.tasks.record": "recording",
         "scheduler.tasks.sweep_outbox": "recording",
     }
     assert isinstance(queues["scheduler.tasks.tick"], Broadcast)
-    for entry in settings.CELERY_BEAT_SCHEDULE.values():
+    beats: dict[str, Any] = settings.CELERY_BEAT_SCHEDULE
+    for entry in beats.values():
         assert entry["task"] in app.tasks
         assert entry["options"]["expires"] == entry["schedule"]

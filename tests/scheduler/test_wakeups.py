@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 import redis
-from celery import current_app
 from kombu.exceptions import OperationalError
 
+from portal.celery import app
 from scheduler import connections
 from scheduler.wakeups import Wakeup
 
@@ -15,7 +15,7 @@ from scheduler.wakeups import Wakeup
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
-    monkeypatch.setattr(current_app._get_current_object(), "send_task", lambda name, **_: names.append(name))
+    monkeypatch.setattr(app, "send_task", lambda name, **_: names.append(name))
     return names
 
 
@@ -63,7 +63,6 @@ def test_a_message_that_could_not_be_sent_does_not_keep_others_from_it(
     def refuse(*_: Any, **__: Any) -> None:
         raise OperationalError("no broker")
 
-    app = current_app._get_current_object()
     monkeypatch.setattr(app, "send_task", refuse)
     assert not wakeup.ring()
     monkeypatch.setattr(app, "send_task", lambda *_, **__: None)
