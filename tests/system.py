@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -76,9 +77,13 @@ class System:
         return httpx.Client(base_url=self.url, headers={"Authorization": f"Bearer {token}"}, timeout=15)
 
     def children(self) -> dict[str, psutil.Process]:
-        """The programs that the supervisor runs now, by the end of their command lines' names."""
+        """The programs that the supervisor runs now, by name."""
         assert self.process is not None
-        return {_name(child): child for child in psutil.Process(self.process.pid).children()}
+        found = {}
+        for child in psutil.Process(self.process.pid).children():
+            with suppress(psutil.NoSuchProcess):  # it has ended between the two looks
+                found[_name(child)] = child
+        return found
 
     def _told_where_it_is(self) -> bool:
         assert self.process is not None
@@ -99,7 +104,7 @@ def _name(process: psutil.Process) -> str:
     for mark, name in PROGRAMS.items():
         if any(mark in word for word in words):
             return name
-    return str(words[0])
+    return " ".join(words)  # none, while it ends
 
 
 PROGRAMS = {
