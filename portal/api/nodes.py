@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable
 from enum import StrEnum
-from typing import Any
 
 import structlog
 from django.utils.decorators import method_decorator
@@ -70,14 +70,15 @@ class _Operation(Endpoint):
         if not self.standing.operates_nodes:
             raise Problem(403, "Only on-call and administrators operate nodes.")
 
-    def operate(self, request: Request, name: str, change: Any, *reason: str) -> NodeModel:
+    def operate(self, request: Request, name: str, change: Callable[..., NodeModel], *reason: str) -> NodeModel:
         if not _NAME.fullmatch(name):
             raise not_found("such node")
         try:
-            node: NodeModel = change(name, *reason)
+            node = change(name, *reason)
         except UnknownNode as error:
             raise not_found("such node") from error
-        log.info("a node was operated", act=change.__name__, node=name, by=request.user.get_username(), reason=reason)
+        by = request.user.get_username()
+        log.info("a node was operated", act=change.__name__, node=name, by=by, reason=" ".join(reason))
         return node
 
 

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from csp import constants as csp
+from csp.decorators import csp_update
 from django.urls import path, re_path
-from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
+from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 from rest_framework.permissions import AllowAny
 
 from portal.api import agent, cluster, nodes, problems, queue, quotas, tokens
 from portal.api.jobs import collection, single
 
 _OPEN = {"authentication_classes": [], "permission_classes": [AllowAny]}
+
+# The page's script comes from an address of its own; its styles are written into it.
+_docs = csp_update({"style-src": [csp.SELF, csp.UNSAFE_INLINE]})(
+    SpectacularSwaggerSplitView.as_view(url_name="api-schema", **_OPEN)
+)
 
 urlpatterns = [
     path("jobs", collection.Jobs.as_view(), name="api-jobs"),
@@ -32,6 +39,6 @@ urlpatterns = [
     path("auth/tokens/<str:token_id>", tokens.OneToken.as_view(), name="api-token"),
     path("agent/register", agent.register, name="api-agent-register"),
     path("schema/", SpectacularAPIView.as_view(**_OPEN), name="api-schema"),
-    path("docs/", SpectacularSwaggerView.as_view(url_name="api-schema", **_OPEN), name="api-docs"),
+    path("docs/", _docs, name="api-docs"),
     re_path(r"^", problems.unknown_path),
 ]

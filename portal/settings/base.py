@@ -125,7 +125,7 @@ REST_KNOX = {"AUTH_HEADER_PREFIX": "Bearer", "TOKEN_TTL": None, "TOKEN_LIMIT_PER
 
 SPECTACULAR_SETTINGS = {
     "TITLE": "Gangway",
-    "DESCRIPTION": "Submit training jobs, watch the queue and the cluster, and speak as a node's agent.",
+    "DESCRIPTION": "Submit training jobs, watch the queue and the cluster, and operate its nodes.",
     "VERSION": "1",
     "SERVE_INCLUDE_SCHEMA": False,
     "SWAGGER_UI_DIST": "SIDECAR",

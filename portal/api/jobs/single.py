@@ -22,6 +22,8 @@ from scheduler.policy import live_policy
 
 EVENTS = Query({"limit": limit(1000, 200), "cursor": (CURSOR, None)})
 
+WISH_PROBLEMS = (403, 404, 409)
+
 _JOB_ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}", re.ASCII)
 
 
@@ -71,31 +73,32 @@ class Why(Endpoint):
 class _Wish(Endpoint):
     """Something that a job's people want of it. Asked again, nothing changes."""
 
-    ask: Callable[[str], models.Job]
-
-    def post(self, request: Request, job_id: str) -> Response:
+    def wish(self, job_id: str, ask: Callable[[str], models.Job]) -> Response:
         job = job_of(job_id, self.standing)
         if not self.standing.may_act_on(job.team.name, job.submitted_by_id, job.owner):
             raise Problem(403, f"Only its owner, an admin of {job.team.name} or on-call may do that to this job.")
         try:
-            return Response(detail(type(self).ask(job.pk)), status=202)
+            return Response(detail(ask(job.pk)), status=202)
         except services.AlreadyOver as error:
             raise Problem(409, f"{error}.", kind="already-over") from error
 
 
-@describe("cancelJob", "End a job, with its checkpoint and grace", JobDetail, status=202, problems=(403, 404, 409))
 class Cancel(_Wish):
-    ask = staticmethod(services.cancel)
+    @describe("cancelJob", "End a job, with its checkpoint and grace", JobDetail, status=202, problems=WISH_PROBLEMS)
+    def post(self, request: Request, job_id: str) -> Response:
+        return self.wish(job_id, services.cancel)
 
 
-@describe("holdJob", "Don't start a job until it is released", JobDetail, status=202, problems=(403, 404, 409))
 class Hold(_Wish):
-    ask = staticmethod(services.hold)
+    @describe("holdJob", "Don't start a job until it is released", JobDetail, status=202, problems=WISH_PROBLEMS)
+    def post(self, request: Request, job_id: str) -> Response:
+        return self.wish(job_id, services.hold)
 
 
-@describe("releaseJob", "Undo a hold", JobDetail, status=202, problems=(403, 404, 409))
 class Release(_Wish):
-    ask = staticmethod(services.release)
+    @describe("releaseJob", "Undo a hold", JobDetail, status=202, problems=WISH_PROBLEMS)
+    def post(self, request: Request, job_id: str) -> Response:
+        return self.wish(job_id, services.release)
 
 
 def _event(row: models.JobEvent) -> JobEvent:

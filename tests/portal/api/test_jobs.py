@@ -169,6 +169,14 @@ def test_where_a_running_gang_sits_is_shown_in_the_order_of_its_ranks(ada: Api, 
     ]
 
 
+def test_what_history_knows_is_shown_while_the_live_state_is_away(ada: Api) -> None:
+    job = submit(ada)
+    Job.objects.update(state="RUNNING", attempt=2, allocation=[{"node": "h1", "gpus": [0, 1]}])
+    found = ada.get(f"jobs/{job}").json()
+    assert (found["live"], found["state"], found["attempt"], found["restarts"]) == (False, "RUNNING", 2, None)
+    assert found["allocation"] == [{"node": "h1", "rack": None, "az": None, "gpus": [0, 1]}]
+
+
 @pytest.mark.parametrize("below", ["", "/events", "/why"])
 def test_other_teams_jobs_are_not_there(ada: Api, eve: Api, below: str) -> None:
     problem(eve.get(f"jobs/{submit(ada)}{below}"), 404)

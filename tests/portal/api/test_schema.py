@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from typing import Any
 
@@ -63,10 +64,17 @@ def test_a_body_that_is_taken_keeps_to_the_schema(ada: Api) -> None:
     assert ada.post("jobs", body()).status_code == 201
 
 
-def test_the_page_of_the_document_comes_from_here() -> None:
+def test_the_page_of_the_document_keeps_to_the_security_policy() -> None:
+    """Everything comes from here, and no script is written into the page."""
     page = Client().get("/api/v1/docs/")
-    assert page.status_code == 200
-    assert b"https://cdn" not in page.content
+    sources = re.findall(r'(?:src|href)="([^"]+)"', page.content.decode())
+    assert len(sources) >= 4
+    assert all(source.startswith("/") for source in sources)
+    assert b"<script>" not in page.content
+    assert "script-src" not in page["Content-Security-Policy"]
+    script = Client().get("/api/v1/docs/?script")
+    assert script["Content-Type"] == "application/javascript"
+    assert b"/api/v1/schema/" in script.content
 
 
 @pytest.mark.slow
