@@ -33,9 +33,7 @@ def booked(draft: Draft, limits: Limits, horizon: Horizon, before: Sequence[Rese
             held = _more(draft, horizon, held, wish, missing)
         answer.append(held)
         limits.add(held)
-        horizon.changed()
-    for held in answer:
-        limits.remove(held)
+        horizon.changed(held.nodes)
     return answer
 
 

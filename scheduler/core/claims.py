@@ -8,17 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from fractions import Fraction
+from math import ceil, floor
 
 from scheduler.core.attempts import DAY_MS
 from scheduler.core.draft import Draft
 from scheduler.core.entitlement import entitlements
 from scheduler.core.job import Job
 from scheduler.core.quota import Branch
-from scheduler.core.types import ANY_GPU_TYPE, Phase, Reservation, StopCause
+from scheduler.core.types import ANY_GPU_TYPE, Reservation, StopCause
+from scheduler.core.waiting import Group
 
 
 class Claims:
-    """The rights concerning one GPU type, at one moment of a plan."""
+    """The rights concerning one GPU type, at one moment of a plan.
+
+    ``most`` and ``least`` are what a branch may call its own, in whole GPUs, rounded against the asker: to add to its
+    use, and to take from it. ``lenders`` are the teams that hold more than their own.
+    """
 
     def __init__(self, draft: Draft, gpu_type: str, promised: Iterable[Reservation]) -> None:
         self._draft = draft
@@ -27,26 +33,37 @@ class Claims:
         self.use: dict[Branch, int] = {}
         for branch in self._snapshot.quota.root.below():
             self.use[branch] = branch.held.get(gpu_type, 0)
-        for job in self._snapshot.holding.values():
-            if job.phase is Phase.STOPPING and job.decision.gpu_type == gpu_type:
+        for name in self._snapshot.stopping:
+            job = self._snapshot.jobs[name]
+            if job.decision.gpu_type == gpu_type:
                 self.add(job, -job.spec.gpus)
         for held in promised:
             waiting = self._snapshot.jobs.get(held.job) if held.job is not None else None
-            if waiting is not None and held.job in self._snapshot.stopping_for and held.gpu_type == gpu_type:
+            if waiting is not None and held.firm and held.gpu_type == gpu_type:
                 self.add(waiting, waiting.spec.gpus)
-        self.own = self._entitlements()
+        own = self._entitlements()
+        self.most = {branch: floor(right) for branch, right in own.items()}
+        self.least = {branch: ceil(right) for branch, right in own.items()}
+        self.lenders = {
+            branch for branch, used in self.use.items() if not branch.children and used > self.least.get(branch, 0)
+        }
 
     def add(self, job: Job, gpus: int) -> None:
         """Count ``gpus`` more (or less) as used by the job's team."""
         for branch in self._snapshot.quota.leaf(job.spec.team).path:
             self.use[branch] = self.use.get(branch, 0) + gpus
 
+    def could_reclaim(self, group: Group) -> bool:
+        """A quick no for a whole group."""
+        leaf = self._snapshot.quota.leaf(group.team)
+        return bool(self.lenders) and self.use.get(leaf, 0) + group.shape.gpus <= self.most.get(leaf, 0)
+
     def _entitlements(self) -> dict[Branch, Fraction]:
         quota, topology = self._snapshot.quota, self._snapshot.topology
         wanted: dict[Branch, int] = {}
-        for job in self._snapshot.holding.values():
-            if job.decision.gpu_type == self.gpu_type and job.leaf is not None:
-                wanted[job.leaf] = wanted.get(job.leaf, 0) + job.spec.gpus
+        for branch in quota.by_name.values():
+            if not branch.children:
+                wanted[branch] = branch.held.get(self.gpu_type, 0)
         for group in self._snapshot.waiting.groups.values():
             if group.shape.gpu_type in (self.gpu_type, ANY_GPU_TYPE):
                 leaf = quota.leaf(group.team)
@@ -63,19 +80,21 @@ class Claims:
         return not leaf.closed and self._within(leaf, job.spec.gpus)
 
     def _within(self, branch: Branch, gpus: int) -> bool:
-        right = self.own.get(branch, Fraction(0))
+        right = self.most.get(branch, 0)
         if branch.node.reclaim == "floor":
-            right = min(right, Fraction(branch.node.floor.get(self.gpu_type, 0)))
+            right = min(right, branch.node.floor.get(self.gpu_type, 0))
         return self.use.get(branch, 0) + gpus <= right
 
     def reclaimable(self, asker: Job, victim: Job, taken: dict[Branch, int]) -> bool:
         """Whether the asker may take the victim's place back. ``taken`` counts what it takes already, by branch."""
+        if victim.leaf not in self.lenders:
+            return False
         leaf = self._snapshot.quota.leaf(asker.spec.team)
         own, other = _apart(leaf, self._snapshot.quota.leaf(victim.spec.team))
         if not own or not all(self._within(branch, asker.spec.gpus) for branch in own):
             return False
         left = victim.spec.gpus
-        if any(self.use.get(b, 0) - taken.get(b, 0) - left < self.own.get(b, Fraction(0)) for b in other):
+        if any(self.use.get(b, 0) - taken.get(b, 0) - left < self.least.get(b, 0) for b in other):
             return False
         return self._unprotected_at(victim) <= self._draft.now_ms and self._may_be_stopped(victim)
 
@@ -87,7 +106,7 @@ class Claims:
         started = victim.decision.started_ms
         until = (started if started is not None else self._draft.now_ms) + least
         if least and until > self._draft.now_ms:
-            self._draft.wake(until)
+            self._draft.evict_again(until)
         return until if least else 0
 
     # --- preempt ------------------------------------------------------------------------------------------------

@@ -117,6 +117,12 @@ class Draft:
         if at_ms is not None:
             self.wakes.append(at_ms)
 
+    def evict_again(self, at_ms: int) -> None:
+        """At ``at_ms`` a job that is protected now may be stopped for others: ask again then."""
+        self.wake(at_ms)
+        again = self.snapshot.evict_again_ms
+        self.snapshot.evict_again_ms = at_ms if again is None else min(again, at_ms)
+
     # --- trying -------------------------------------------------------------------------------------------------
 
     def mark(self) -> int:

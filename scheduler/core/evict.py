@@ -6,7 +6,7 @@ stopped. What they free is held for it, so that they cannot come back first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from scheduler.core import attempts
 from scheduler.core.claims import Claims
@@ -19,11 +19,12 @@ from scheduler.core.queue import Walk
 from scheduler.core.quota import Branch
 from scheduler.core.reserve import Holds
 from scheduler.core.settle import ask, give_up
-from scheduler.core.types import Phase, Reservation, StopCause
-from scheduler.core.victims import Eviction, Search
+from scheduler.core.types import ANY_GPU_TYPE, Phase, Reservation, StopCause
+from scheduler.core.victims import Eviction, MayStop, Question, Search, evictable_phase
 from scheduler.core.waiting import Group
 
-MayStop = Callable[[Job, Sequence[Job]], bool]
+MANY_GROUPS = 200
+ALL_EVERY_MS = 15_000
 
 
 class Evictions:
@@ -35,16 +36,51 @@ class Evictions:
         self._limits = limits
         self._holds = holds
         self._claims: dict[str, Claims] = {}
+        self._known: dict[tuple[object, ...], dict[str, Job]] = {}
 
     def run(self) -> None:
+        asking = self._asking()
+        if not asking:
+            return
         if self._draft.policy.shares:
-            self._round(StopCause.RECLAIM)
+            self._round(StopCause.RECLAIM, [group for group in asking if self._may_reclaim(group)])
         if self._draft.policy.preemption:
-            self._round(StopCause.PREEMPT)
+            self._round(StopCause.PREEMPT, self._outranking(asking))
 
-    def _round(self, cause: StopCause) -> None:
-        """Go through the queue once; a group whose head can evict nobody is passed over whole."""
-        walk = Walk(self._snapshot, self._draft.policy, self._groups(cause))
+    def _asking(self) -> list[Group]:
+        """The groups for which rights or room may have changed. With many of them, all are asked only now and then."""
+        snapshot, now = self._snapshot, self._draft.now_ms
+        groups = snapshot.waiting.groups
+        again = snapshot.evict_again_ms
+        if again is not None and again <= now:
+            snapshot.evict_again_ms = None
+        elif not snapshot.work.gained and not snapshot.work.arrived:
+            return []
+        elif len(groups) > MANY_GROUPS and now < snapshot.evicted_ms + ALL_EVERY_MS:
+            self._draft.evict_again(snapshot.evicted_ms + ALL_EVERY_MS)
+            fresh = {snapshot.jobs[name].group for name in snapshot.work.arrived if name in snapshot.jobs}
+            return [group for group in fresh if group is not None]
+        snapshot.evicted_ms = now
+        return list(groups.values())
+
+    def _may_reclaim(self, group: Group) -> bool:
+        gpu_type = group.shape.gpu_type
+        return gpu_type == ANY_GPU_TYPE or self._rights(gpu_type).could_reclaim(group)
+
+    def _outranking(self, groups: list[Group]) -> list[Group]:
+        """Those whose class may take the place of something that runs."""
+        if all(group.priority > 0 for group in groups) and not self._snapshot.holding:
+            return []
+        lowest: dict[str, int] = {}
+        for job in self._snapshot.holding.values():
+            spec = job.spec
+            if spec.priority > lowest.get(spec.team, 0):
+                lowest[spec.team] = spec.priority
+        return [group for group in groups if group.priority == 0 or group.priority < lowest.get(group.team, 0)]
+
+    def _round(self, cause: StopCause, groups: list[Group]) -> None:
+        """Go through these groups in queue order; one whose head can evict nobody is passed over whole."""
+        walk = Walk(self._snapshot, self._draft.policy, groups)
         while (head := walk.head()) is not None:
             group, name = head
             job = self._snapshot.jobs[name]
@@ -54,17 +90,6 @@ class Evictions:
                 walk.promised(group.shape.gpu_type, job.spec.gpus)
             else:
                 walk.dropped()
-
-    def _groups(self, cause: StopCause) -> list[Group]:
-        """The groups whose jobs might have a right to somebody's place."""
-        groups = list(self._snapshot.waiting.groups.values())
-        if cause is StopCause.RECLAIM:
-            return groups
-        lowest: dict[str, int] = {}
-        for job in self._snapshot.holding.values():
-            team = job.spec.team
-            lowest[team] = max(lowest.get(team, 0), job.priority)
-        return [group for group in groups if group.priority == 0 or group.priority < lowest.get(group.team, 0)]
 
     def _rights(self, gpu_type: str) -> Claims:
         claims = self._claims.get(gpu_type)
@@ -88,28 +113,51 @@ class Evictions:
         return True
 
     def _search(self, cause: StopCause, claims: Claims, group: Group, job: Job) -> tuple[Eviction, list[Job]] | None:
+        candidates = self._candidates(cause, claims, group, job)
         quota = self._snapshot.quota
 
         def may_stop(victim: Job, so_far: Sequence[Job]) -> bool:
-            if victim.id in self._draft.pencilled or self._bound_now(victim):
-                return False
             taken: dict[Branch, int] = {}
             for other in so_far:
                 for branch in quota.leaf(other.spec.team).path:
                     taken[branch] = taken.get(branch, 0) + other.spec.gpus
             return claims.evictable(cause, job, victim, taken)
 
-        forced = self._below_ceilings(claims, job, may_stop)
-        if forced is None:
+        forced = self._below_ceilings(claims, job, candidates, may_stop)
+        if forced is None or not self._enough(claims, group, candidates):
             return None
         now = self._draft.now_ms
         asker = Asker(job.id, job.spec.team, job.priority, over_plans=True)
         end = now + remaining_ms(job.spec, job.decision)
-        search = Search(self._snapshot, self._limits, asker, group.shape, end, now, may_stop, forced)
+        question = Question(asker, group.shape, end, now, tuple(forced))
+        search = Search(self._snapshot, self._limits, question, candidates, may_stop)
         found = search.best(self._snapshot.topology.by_type[claims.gpu_type])
         if found is None or not self._helps(found, forced):
             return None
         return found, forced
+
+    def _candidates(self, cause: StopCause, claims: Claims, group: Group, job: Job) -> dict[str, Job]:
+        """The jobs of the type that the asker might stop, each by itself. The same for all askers of a group."""
+        key = (cause, claims.gpu_type, group.team, group.priority, job.spec.gpus if cause is StopCause.RECLAIM else 0)
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = {
+                victim.id: victim
+                for victim in self._snapshot.holding.values()
+                if victim.decision.gpu_type == claims.gpu_type
+                and evictable_phase(victim)
+                and victim.id not in self._draft.pencilled
+                and not self._bound_now(victim)
+                and claims.evictable(cause, job, victim, {})
+            }
+        return known
+
+    def _enough(self, claims: Claims, group: Group, candidates: dict[str, Job]) -> bool:
+        """Whether all candidates together could free enough: a quick no."""
+        coming = sum(victim.spec.gpus for victim in candidates.values())
+        coming += sum(self._snapshot.jobs[name].spec.gpus for name in self._snapshot.stopping)
+        zones = self._snapshot.topology.by_type[claims.gpu_type]
+        return max(zone.free for zone in zones) + coming >= group.shape.gpus
 
     def _helps(self, found: Eviction, forced: list[Job]) -> bool:
         """Whether stopping somebody, or waiting for stops under way, is what lets the asker in."""
@@ -120,20 +168,16 @@ class Evictions:
     def _bound_now(self, job: Job) -> bool:
         return job.phase is Phase.STARTING and self._draft.decided(job)
 
-    def _below_ceilings(self, claims: Claims, job: Job, may_stop: MayStop) -> list[Job] | None:
+    def _below_ceilings(
+        self, claims: Claims, job: Job, candidates: dict[str, Job], may_stop: MayStop
+    ) -> list[Job] | None:
         """The cheapest victims whose going brings the job below the ceilings that it would pass; None if none do."""
         forced: list[Job] = []
         for branch, beyond in claims.over_ceilings(job):
             beyond -= sum(victim.spec.gpus for victim in forced if branch in self._path(victim))
             if beyond <= 0:
                 continue
-            inside = [
-                victim
-                for victim in self._snapshot.holding.values()
-                if victim.phase in (Phase.RUNNING, Phase.STARTING)
-                and victim.decision.gpu_type == claims.gpu_type
-                and branch in self._path(victim)
-            ]
+            inside = [victim for victim in candidates.values() if branch in self._path(victim)]
             inside.sort(key=lambda victim: (victim.spec.gpus > beyond, -victim.spec.gpus, victim.id))
             for victim in inside:
                 if beyond > 0 and victim not in forced and may_stop(victim, forced):
@@ -150,6 +194,7 @@ class Evictions:
         claims = self._rights(found.gpu_type)
         now = self._draft.now_ms
         free_at = now
+        self._known.clear()
         for victim in [*forced, *found.victims]:
             claims.add(victim, -victim.spec.gpus)
             if victim.phase is Phase.STARTING:
@@ -181,12 +226,9 @@ class Evictions:
         """What a stop under way frees goes to a more important job than it was asked for."""
         stop = stopping.decision.stop
         assert stop is not None
-        if stop.for_job is None or stop.for_job == job.id:
+        loser = self._snapshot.jobs.get(stop.for_job) if stop.for_job is not None else None
+        if loser is None or loser.priority <= job.priority:
             return
-        loser = stop.for_job
-        if self._holds.of(loser) is not None:
-            self._holds.drop(loser)
-        same = self._snapshot.jobs.get(loser)
-        kept = same is not None and same.spec.team == job.spec.team
-        why = stop.cause if kept else cause
+        self._holds.drop(loser.id)
+        why = stop.cause if loser.spec.team == job.spec.team else cause
         self._draft.decide(stopping, *attempts.redirected(stopping, why, job.id, self._draft.now_ms))

@@ -1,8 +1,4 @@
-"""When GPUs come free, by plan: running jobs at their time limits, stops at the end of their grace.
-
-Each node is a row of moments: the ``k``-th is the earliest at which ``k + 1`` of its GPUs are free for good, what is
-reserved on it counted. A gang's planned start is the least moment at which the shape rule holds on those rows.
-"""
+"""The earliest planned start of a gang, on the rows of when GPUs come free, with every promise made so far counted."""
 
 from __future__ import annotations
 
@@ -14,94 +10,121 @@ from numpy.typing import NDArray
 from scheduler.core.lifecycle import planned_end_ms, remaining_ms
 from scheduler.core.limits import Asker, Bar, Limits
 from scheduler.core.placement import zones_for
+from scheduler.core.rows import NEVER, Matrix, row_of
 from scheduler.core.snapshot import Snapshot
 from scheduler.core.topology import Node, Pool, Rack, Zone
 from scheduler.core.types import Hint, Reservation
 from scheduler.core.waiting import Shape
 
-NEVER = 1 << 60
-
-Rows = NDArray[np.int64]
+Spot = tuple[int, list[tuple[Node, int]]]
+"""A moment, and nodes with how many GPUs of each."""
 
 
 class Horizon:
-    """The rows of all pools at one moment, for the planned starts of one plan."""
+    """Answers planned starts during one plan; ``limits`` holds all promises. It has to be told what changed."""
 
     def __init__(self, snapshot: Snapshot, limits: Limits, now_ms: int) -> None:
         self._snapshot = snapshot
         self._limits = limits
         self._now_ms = now_ms
-        self._rows: dict[tuple[Pool, int], tuple[list[Node], Rows]] = {}
+        self._barred: dict[Pool, Matrix] = {}
+        self._dirty: set[str] = set()
 
-    def changed(self) -> None:
-        """Something was bound, freed or reserved since: the rows have to be made anew."""
-        self._rows.clear()
+    def changed(self, nodes: Iterable[str]) -> None:
+        """Bars on these nodes, or what runs there, have changed."""
+        self._dirty.update(nodes)
 
     def start(self, asker: Asker, shape: Shape, limit_ms: int, allowed: Iterable[str] | None) -> Reservation | None:
         """Where and when the gang could start at the earliest; None if not by waiting."""
-        best: Reservation | None = None
+        best: tuple[int, list[tuple[Node, int]], str] | None = None
         for zones in zones_for(self._snapshot.topology, shape.gpu_type, allowed):
             for zone in zones:
                 found = self._in_zone(zone, asker, shape, limit_ms)
-                if found is not None and (best is None or found.start_ms < best.start_ms):
-                    best = found
-        return best
-
-    def _in_zone(self, zone: Zone, asker: Asker, shape: Shape, limit_ms: int) -> Reservation | None:
-        best: tuple[int, list[tuple[Node, int]]] | None = None
-        for pool in zone.pools.values():
-            for nodes, rows in self._tables(pool, asker, shape, limit_ms):
-                found = _earliest(nodes, rows, pool.size, shape)
                 if found is not None and (best is None or found[0] < best[0]):
-                    best = found
+                    best = (*found, zone.gpu_type)
         if best is None:
             return None
-        start, parts = best
+        start, parts, gpu_type = best
         return Reservation(
             nodes=tuple(node.name for node, _ in parts),
             start_ms=max(start, self._now_ms),
             job=asker.job,
             gpus=shape.gpus,
-            gpu_type=zone.gpu_type,
+            gpu_type=gpu_type,
             takes=tuple(gpus for _, gpus in parts),
         )
 
-    def _tables(self, pool: Pool, asker: Asker, shape: Shape, limit_ms: int) -> Iterable[tuple[list[Node], Rows]]:
-        racks = pool.racks
-        if shape.hint is Hint.REQUIRE_SAME_RACK and shape.gpus > pool.size:
-            return [self._table([rack], asker, shape, limit_ms) for rack in racks]
-        return [self._table(racks, asker, shape, limit_ms)]
+    def _in_zone(self, zone: Zone, asker: Asker, shape: Shape, limit_ms: int) -> Spot | None:
+        best: Spot | None = None
+        for pool in zone.pools.values():
+            nodes, rows = self._table(pool, asker, shape, limit_ms)
+            if shape.hint is Hint.REQUIRE_SAME_RACK and shape.gpus > pool.size:
+                options = [_earliest(*_of_rack(nodes, rows, rack), pool.size, shape) for rack in pool.racks]
+            else:
+                options = [_earliest(nodes, rows, pool.size, shape)]
+            for found in options:
+                if found is not None and (best is None or found[0] < best[0]):
+                    best = found
+        return best
 
-    def _table(self, racks: Sequence[Rack], asker: Asker, shape: Shape, limit_ms: int) -> tuple[list[Node], Rows]:
-        nodes = [node for rack in racks for node in self._usable(rack, shape)]
-        size = racks[0].pool.size
-        rows = np.full((len(nodes), size), NEVER, dtype=np.int64)
-        for at, node in enumerate(nodes):
-            row = self.row(node, asker, shape, limit_ms)
-            rows[at, : len(row)] = row
-        return nodes, rows
+    # --- rows with bars -----------------------------------------------------------------------------------------
 
-    def _usable(self, rack: Rack, shape: Shape) -> Iterable[Node]:
-        forbidden = 0
-        for provider, mask in rack.by_spot.items():
-            if provider not in shape.spot:
-                forbidden |= mask
-        for node in rack.nodes:
-            if node.open and not node.bit & forbidden and node.rack is rack and node.name not in shape.avoid:
-                yield node
+    def _table(self, pool: Pool, asker: Asker, shape: Shape, limit_ms: int) -> tuple[list[Node], Matrix]:
+        """The pool's rows as the asker has to see them."""
+        snapshot = self._snapshot
+        snapshot.rows.refresh(snapshot.jobs)
+        nodes, plain = snapshot.rows.table(pool, snapshot.jobs)
+        barred = self._with_bars(pool, nodes, plain)
+        rows = np.maximum(barred, self._now_ms)
+        for name, bars in self._limits.by_node.items():
+            node = snapshot.nodes[name]
+            if node.rack is None or node.rack.pool is not pool:
+                continue
+            if any(bar.job == asker.job or bar.to_ms is not None for bar in bars):
+                self._write(rows, node, self.row(node, asker, shape, limit_ms))
+        if shape.cpu or shape.memory or shape.scratch:
+            for node in nodes:
+                self._write(rows, node, self.row(node, asker, shape, limit_ms))
+        return nodes, self._without_unfit(nodes, rows, shape)
+
+    def _with_bars(self, pool: Pool, nodes: list[Node], plain: Matrix) -> Matrix:
+        barred = self._barred.get(pool)
+        snapshot = self._snapshot
+        if barred is None:
+            barred = self._barred[pool] = plain.copy()
+            names = [name for name in self._limits.by_node if snapshot.nodes[name].rack is not None]
+        else:
+            names = list(self._dirty)
+        for name in names:
+            node = snapshot.nodes[name]
+            if node.rack is None or node.rack.pool is not pool:
+                continue
+            self._dirty.discard(name)
+            times = row_of(node, snapshot.jobs)
+            for bar in sorted(self._limits.by_node.get(name, ()), key=_begin):
+                if bar.to_ms is None:
+                    times = self._behind(times, bar, 0)
+            self._write(barred, node, times)
+        return barred
+
+    @staticmethod
+    def _write(matrix: Matrix, node: Node, times: list[int]) -> None:
+        matrix[node.row] = times + [NEVER] * (matrix.shape[1] - len(times))
+
+    @staticmethod
+    def _without_unfit(nodes: list[Node], rows: Matrix, shape: Shape) -> Matrix:
+        if shape.avoid or any(node.intent is not None and node.intent.spot for node in nodes):
+            for node in nodes:
+                spot = node.intent.spot if node.intent is not None else None
+                if node.name in shape.avoid or (spot is not None and spot not in shape.spot):
+                    rows[node.row] = NEVER
+        return rows
 
     def row(self, node: Node, asker: Asker, shape: Shape, limit_ms: int) -> list[int]:
         """The moments at which 1, 2, … GPUs of the node can be had for ``limit_ms``, ascending."""
-        now = self._now_ms
-        snapshot = self._snapshot
-        times = [now] * node.free_gpus
-        for name, mask in node.jobs.items():
-            job = snapshot.jobs[name]
-            end = max(now, planned_end_ms(job.spec, job.decision))
-            times += [end] * (mask & ~node.faulty).bit_count()
-        times.sort()
-        bars = [bar for bar in self._limits.by_node.get(node.name, ()) if asker.heeds(bar)]
-        for bar in sorted(bars, key=lambda bar: bar.from_ms):
+        times = [max(at, self._now_ms) for at in row_of(node, self._snapshot.jobs)]
+        bars = [bar for bar in self._limits.by_node.get(node.name, ()) if _heeds(asker, bar)]
+        for bar in sorted(bars, key=_begin):
             times = self._behind(times, bar, limit_ms)
         if shape.cpu or shape.memory or shape.scratch:
             times = self._carried(node, times, shape)
@@ -114,28 +137,25 @@ class Horizon:
             holder = self._snapshot.jobs.get(bar.job) if bar.job is not None else None
             left = remaining_ms(holder.spec, holder.decision) if holder is not None else NEVER
             end = max(bar.from_ms, self._now_ms) + left
-        if bar.to_ms is not None and all(at + limit_ms <= bar.from_ms for at in times):
+        elif all(at + limit_ms <= bar.from_ms for at in times):
             return times
         begin = max(bar.from_ms, self._now_ms)
         ready = sum(1 for at in times if at <= begin)
         first = max(0, ready - bar.takes)
-        moved = [max(at, end) for at in times[first : first + bar.takes]]
+        moved = [min(max(at, end), NEVER) for at in times[first : first + bar.takes]]
         return sorted(times[:first] + moved + times[first + bar.takes :])
 
     def _carried(self, node: Node, times: list[int], shape: Shape) -> list[int]:
         """Delay a row until the node's CPUs, memory and scratch carry as many ranks, too."""
-        assert node.intent is not None
         cpus, memory, scratch = node.cpus_free, node.memory_free, node.scratch_free
-        ends: list[tuple[int, int, int, int]] = []
+        ends: list[tuple[int, int, int, int]] = [(self._now_ms, 0, 0, 0)]
         for name, mask in node.jobs.items():
             job = self._snapshot.jobs[name]
             ranks, spec = mask.bit_count(), job.spec
             end = max(self._now_ms, planned_end_ms(spec, job.decision))
             ends.append((end, ranks * spec.cpu_per_rank, ranks * spec.memory_per_rank_gb, spec.scratch_gb))
-        ends.sort()
-        ends.insert(0, (self._now_ms, 0, 0, 0))
         carried: list[int] = []
-        for end, more_cpus, more_memory, more_scratch in ends:
+        for end, more_cpus, more_memory, more_scratch in sorted(ends):
             cpus, memory, scratch = cpus + more_cpus, memory + more_memory, scratch + more_scratch
             ranks = len(times) if scratch >= shape.scratch else 0
             if shape.cpu:
@@ -146,7 +166,23 @@ class Horizon:
         return [max(one, other) for one, other in zip(times, carried, strict=False)]
 
 
-def _earliest(nodes: list[Node], rows: Rows, size: int, shape: Shape) -> tuple[int, list[tuple[Node, int]]] | None:
+def _begin(bar: Bar) -> int:
+    return bar.from_ms
+
+
+def _heeds(asker: Asker, bar: Bar) -> bool:
+    """A plan is made around every promise but the asker's own."""
+    if bar.job is not None:
+        return bar.job != asker.job
+    return bar.team is None or bar.team != asker.team
+
+
+def _of_rack(nodes: list[Node], rows: Matrix, rack: Rack) -> tuple[list[Node], Matrix]:
+    chosen = [at for at, node in enumerate(nodes) if node.rack is rack]
+    return [nodes[at] for at in chosen], rows[chosen]
+
+
+def _earliest(nodes: list[Node], rows: Matrix, size: int, shape: Shape) -> Spot | None:
     """The earliest moment at which the shape rule holds on ``rows``, and on which nodes."""
     if not nodes:
         return None
@@ -156,7 +192,7 @@ def _earliest(nodes: list[Node], rows: Rows, size: int, shape: Shape) -> tuple[i
         at = int(column.argmin())
         if column[at] < NEVER:
             return int(column[at]), [(nodes[at], gpus)]
-        return None if shape.hint is not Hint.ANY else _scattered(nodes, rows, gpus)
+        return _scattered(nodes, rows, gpus) if shape.hint is Hint.ANY else None
     if shape.hint is Hint.REQUIRE_SAME_HOST:
         return None
     if shape.hint is Hint.ANY:
@@ -164,49 +200,42 @@ def _earliest(nodes: list[Node], rows: Rows, size: int, shape: Shape) -> tuple[i
     return _in_whole_nodes(nodes, rows, size, gpus)
 
 
-def _in_whole_nodes(nodes: list[Node], rows: Rows, size: int, gpus: int) -> tuple[int, list[tuple[Node, int]]] | None:
+def _in_whole_nodes(nodes: list[Node], rows: Matrix, size: int, gpus: int) -> Spot | None:
     whole, rest = divmod(gpus, size)
     column = rows[:, size - 1]
     if len(nodes) < whole + (1 if rest else 0):
         return None
     start = int(np.partition(column, whole - 1)[whole - 1])
     if rest:
-        start = _with_rest(rows, column, start, whole, rest)
+        start = _with_rest(rows[:, rest - 1], column, start, whole)
     if start >= NEVER:
         return None
     chosen = _choose(nodes, column, start, whole)
     parts = [(nodes[at], size) for at in chosen]
     if rest:
-        others = np.ones(len(nodes), dtype=bool)
-        others[chosen] = False
-        ready = np.flatnonzero(others & (rows[:, rest - 1] <= start))
-        at = int(ready[np.argmax(column[ready])])
+        ready = rows[:, rest - 1] <= start
+        ready[chosen] = False
+        others = np.flatnonzero(ready)
+        at = int(others[np.argmax(column[others])])
         parts.append((nodes[at], rest))
     return start, parts
 
 
-def _with_rest(rows: Rows, column: Rows, start: int, whole: int, rest: int) -> int:
-    """The earliest moment from ``start`` on at which a further node has the remainder free."""
-    moments = np.unique(np.concatenate([rows[:, rest - 1], column, [start]]))
-    for moment in moments[np.searchsorted(moments, start) :]:
-        if int((column <= moment).sum()) < whole:
-            continue
-        if int((rows[:, rest - 1] <= moment).sum()) > whole or (
-            int((column <= moment).sum()) >= whole
-            and int(((rows[:, rest - 1] <= moment) & (column > moment)).sum()) > 0
-        ):
+def _with_rest(partial: NDArray[np.int64], column: NDArray[np.int64], start: int, whole: int) -> int:
+    """The earliest moment from ``start`` on at which one node more has the remainder free."""
+    for moment in np.unique(np.concatenate([partial, column, [start]])):
+        if moment >= start and (column <= moment).sum() >= whole and (partial <= moment).sum() > whole:
             return int(moment)
     return NEVER
 
 
-def _choose(nodes: list[Node], column: Rows, start: int, count: int) -> list[int]:
+def _choose(nodes: list[Node], column: NDArray[np.int64], start: int, count: int) -> list[int]:
     """``count`` nodes that are free by ``start``: of few racks, and of those the ones that come free last."""
-    ready = np.flatnonzero(column <= start)
     by_rack: dict[Rack, list[int]] = {}
-    for at in ready:
-        rack = nodes[int(at)].rack
+    for at in np.flatnonzero(column <= start).tolist():
+        rack = nodes[at].rack
         assert rack is not None
-        by_rack.setdefault(rack, []).append(int(at))
+        by_rack.setdefault(rack, []).append(at)
     chosen: list[int] = []
     left = count
     lists = sorted(by_rack.values(), key=len)
@@ -220,17 +249,17 @@ def _choose(nodes: list[Node], column: Rows, start: int, count: int) -> list[int
     return chosen
 
 
-def _scattered(nodes: list[Node], rows: Rows, gpus: int) -> tuple[int, list[tuple[Node, int]]] | None:
+def _scattered(nodes: Sequence[Node], rows: Matrix, gpus: int) -> Spot | None:
     """The earliest moment at which enough GPUs are free anywhere."""
     flat = np.sort(rows, axis=None)
     if len(flat) < gpus or flat[gpus - 1] >= NEVER:
         return None
     start = int(flat[gpus - 1])
-    counts = (rows <= start).sum(axis=1)
+    counts = (rows <= start).sum(axis=1).tolist()
     parts: list[tuple[Node, int]] = []
     left = gpus
-    for at in sorted(range(len(nodes)), key=lambda at: (-int(counts[at]), at)):
-        take = min(left, int(counts[at]))
+    for at in sorted(range(len(nodes)), key=lambda at: (-counts[at], at)):
+        take = min(left, counts[at])
         if take > 0:
             parts.append((nodes[at], take))
             left -= take

@@ -20,6 +20,9 @@ from scheduler.core.types import Event, EventKind, Reservation, Reservations
 from scheduler.core.waiting import Group, Shape
 from scheduler.core.work import ALL
 
+REPLAN_EVERY_MS = 60_000
+"""Promises are moved up at most this often: what is promised is given earlier anyhow when it comes free."""
+
 
 class Holds:
     """The reservations of one plan, by job; those of teams are carried along.
@@ -40,6 +43,7 @@ class Holds:
         self._teams_before = [one for one in held if one.job is None]
         self._teams: list[Reservation] = []
         self._in_force: set[str] = set()
+        self._replans: set[str] = set()
         self._disturbed: set[str] = set()
         zones = draft.snapshot.topology.zones.values()
         self._largest_node = max((size for zone in zones for size in zone.pools), default=1)
@@ -57,9 +61,27 @@ class Holds:
                 self._in_force.add(name)
         self._teams = booked(self._draft, self._all, self._horizon, self._teams_before)
         for held in self._teams:
-            self._all.add(held)
             self._limits.add(held)
-        self._horizon.changed()
+        self._replans = self._due_for_replanning()
+
+    def _due_for_replanning(self) -> set[str]:
+        """The GPU types of which some came free and whose promises were not looked at lately."""
+        snapshot, now = self._snapshot, self._draft.now_ms
+        gained = snapshot.work.gained
+        due = set()
+        for gpu_type in sorted({held.gpu_type for held in self._of.values()}):
+            if gpu_type in gained or ALL in gained:
+                snapshot.replan.add(gpu_type)
+            if gpu_type not in snapshot.replan:
+                continue
+            next_ms = snapshot.replanned_ms.get(gpu_type, -REPLAN_EVERY_MS) + REPLAN_EVERY_MS
+            if next_ms > now:
+                self._draft.wake(next_ms)
+                continue
+            due.add(gpu_type)
+            snapshot.replan.discard(gpu_type)
+            snapshot.replanned_ms[gpu_type] = now
+        return due
 
     def groups(self) -> set[Group]:
         """The groups of the jobs that hold something."""
@@ -80,7 +102,7 @@ class Holds:
         """A job was given GPUs of these nodes."""
         self.drop(job)
         self._disturbed.update(nodes)
-        self._horizon.changed()
+        self._horizon.changed(nodes)
 
     # --- how many -----------------------------------------------------------------------------------------------
 
@@ -109,7 +131,6 @@ class Holds:
         """The holder cannot start now: from here on its promise binds; it is renewed if broken, moved up if it can."""
         name = job.id
         held = self._of[name]
-        gained = self._snapshot.work.gained
         if not self._whole(held) or (not held.firm and self._late(job, held)):
             self.drop(name)
             renewed = self._start(job)
@@ -119,7 +140,7 @@ class Holds:
         if held.firm and name not in self._snapshot.stopping_for:
             held = replace(held, firm=False)
             self.put(held)
-        elif not held.firm and held.start_ms > self._draft.now_ms and (ALL in gained or held.gpu_type in gained):
+        elif not held.firm and held.start_ms > self._draft.now_ms and held.gpu_type in self._replans:
             better = self._start(job)
             if better is not None and better.start_ms < held.start_ms:
                 self.put(better)
@@ -179,7 +200,7 @@ class Holds:
         self._limits.add(held)
         self._in_force.add(held.job)
         self._disturbed.update(held.nodes)
-        self._horizon.changed()
+        self._horizon.changed(held.nodes)
 
     def put(self, held: Reservation) -> None:
         """Hold these nodes for a job, in place of what was held for it."""
@@ -193,7 +214,7 @@ class Holds:
             self._all.remove(held)
             self._limits.remove(held)
             self._in_force.discard(job)
-            self._horizon.changed()
+            self._horizon.changed(held.nodes)
 
     def give_way(self, job: str, nodes: set[str]) -> None:
         """Drop what was merely planned on these nodes: somebody is stopped there for ``job``."""

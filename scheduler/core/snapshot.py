@@ -13,6 +13,7 @@ from heapq import heappop, heappush
 from scheduler.core.job import NEW, Job, mask_of
 from scheduler.core.lifecycle import due_ms
 from scheduler.core.quota import CPU, MEMORY, Branch, Quota
+from scheduler.core.rows import Rows
 from scheduler.core.topology import Node, Topology
 from scheduler.core.types import (
     HOLDING,
@@ -49,6 +50,12 @@ class Snapshot:
         self.now_ms = 0
         self.before_ms = 0
         self.work = Work()
+        self.rows = Rows()
+        self.replan: set[str] = set()
+        self.replanned_ms: dict[str, int] = {}
+        self.stopping: set[str] = set()
+        self.evict_again_ms: int | None = None
+        self.evicted_ms = 0
         self.holding: dict[str, Job] = {}
         self.parked: dict[str, Job] = {}
         self.stopping_for: dict[str, set[str]] = {}
@@ -146,6 +153,7 @@ class Snapshot:
     def _renew(self, job: Job, decision: JobDecision) -> None:
         """A new decision about a gang that keeps its GPUs."""
         self._unmark_stop(job)
+        self.rows.stale.update(self._all_nodes[part.node] for part in job.held)
         job.decision = decision
         self._mark_stop(job)
         self.work.jobs.add(job.id)
@@ -175,12 +183,18 @@ class Snapshot:
 
     def _mark_stop(self, job: Job) -> None:
         stop = job.decision.stop
-        if job.decision.phase is Phase.STOPPING and stop is not None and stop.for_job is not None:
+        if job.decision.phase is not Phase.STOPPING or stop is None:
+            return
+        self.stopping.add(job.id)
+        if stop.for_job is not None:
             self.stopping_for.setdefault(stop.for_job, set()).add(job.id)
 
     def _unmark_stop(self, job: Job) -> None:
         stop = job.decision.stop
-        if job.decision.phase is Phase.STOPPING and stop is not None and stop.for_job is not None:
+        if job.decision.phase is not Phase.STOPPING or stop is None:
+            return
+        self.stopping.discard(job.id)
+        if stop.for_job is not None:
             victims = self.stopping_for[stop.for_job]
             victims.discard(job.id)
             if not victims:
@@ -219,6 +233,7 @@ class Snapshot:
 
     def _fill(self, node: Node, job: str, mask: int, spec: JobSpec) -> None:
         node.jobs[job] = mask
+        self.rows.stale.add(node)
         node.held |= mask
         if not spec.scratch_gb and not spec.cpu_per_rank and not spec.memory_per_rank_gb:
             self.topology.refile(node)
@@ -231,6 +246,7 @@ class Snapshot:
 
     def _empty(self, node: Node, job: str, spec: JobSpec) -> None:
         mask = node.jobs.pop(job)
+        self.rows.stale.add(node)
         node.held &= ~mask
         ranks = mask.bit_count()
         node.cpus_free += ranks * spec.cpu_per_rank
@@ -326,6 +342,7 @@ class Snapshot:
         old = node.intent
         node.intent = intent
         if old is None or intent is None or not _same_inventory(old, intent):
+            self.rows.forget()
             if old is not None:
                 self.topology.remove(node, old)
                 node.cpus_free -= old.cpus
@@ -372,6 +389,7 @@ class Snapshot:
     def _review(self, node: Node, known: bool = False, reported: bool = False) -> None:
         """Refile a node whose records changed, and have it and, unless only its report changed, its jobs looked at."""
         was = node.bucket
+        self.rows.stale.add(node)
         node.open = node.takes_work()
         self.topology.refile(node)
         self.work.nodes.add(node.name)

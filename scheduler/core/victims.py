@@ -1,30 +1,33 @@
 """Whom to stop so that a gang fits: the least cost, in one domain where it then fits by the shape rule.
 
 A victim's price is GPUs x (time since its newest checkpoint + restart), and a more important class always costs more
-than any number of less important ones. What is stopping already, or would be, costs nothing more. The set found is
-trimmed: no victim stays in it without whom the gang fits as well.
+than any number of less important ones. What is stopping already costs nothing more. The set found is trimmed: no victim
+stays in it without whom the gang fits as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from scheduler.core.job import Job
-from scheduler.core.limits import Asker, Limits
-from scheduler.core.placement import Sieve
+from scheduler.core.limits import Asker, Bar, Limits
 from scheduler.core.snapshot import Snapshot
-from scheduler.core.topology import Node, Pool, Rack, Zone
+from scheduler.core.tally import Need, Tally
+from scheduler.core.topology import Node, Rack, Zone, bits
 from scheduler.core.types import Hint, Phase
 from scheduler.core.waiting import Shape
 
 RESTART_MS = 60_000
 """What a restart costs beside the work lost: image, rendezvous, reading the checkpoint."""
 
-CLASS_PRICE = 1 << 60
-"""More than any price in GPU-milliseconds."""
+CLASS_BITS = 64
+"""A class's price is above every price in GPU-milliseconds of the classes below it by so many bits."""
 
 LEAST_IMPORTANT = 3
+
+MayStop = Callable[[Job, Sequence[Job]], bool]
+"""Whether a job may be a victim beside those chosen already."""
 
 
 def price(job: Job, now_ms: int) -> int:
@@ -35,7 +38,7 @@ def price(job: Job, now_ms: int) -> int:
         since = max(since, decision.saved_at_ms)
     work = job.spec.gpus * (max(0, now_ms - since) + RESTART_MS)
     rank = max(0, LEAST_IMPORTANT - job.priority)
-    return work + (job.spec.gpus << (60 * rank) if rank else 0)
+    return work + (job.spec.gpus << (CLASS_BITS * rank) if rank else 0)
 
 
 @dataclass(slots=True)
@@ -62,30 +65,35 @@ class Eviction:
     gpu_type: str
 
 
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Who asks and for what; ``end_ms`` is the asker's planned end, ``given`` are victims that are chosen already."""
+
+    asker: Asker
+    shape: Shape
+    end_ms: int
+    now_ms: int
+    given: tuple[Job, ...] = ()
+
+
 class Search:
-    """The search for one asker. ``may_stop`` says who may be a victim; it is asked anew as the set grows."""
+    """The search for one asker among ``candidates``, the jobs that it might stop one by one."""
 
     def __init__(
         self,
         snapshot: Snapshot,
         limits: Limits,
-        asker: Asker,
-        shape: Shape,
-        end_ms: int,
-        now_ms: int,
-        may_stop: Callable[[Job, Sequence[Job]], bool],
-        given: Sequence[Job] = (),
+        question: Question,
+        candidates: Collection[str],
+        may_stop: MayStop,
     ) -> None:
         self._snapshot = snapshot
         self._limits = limits
-        self._asker = asker
-        self._shape = shape
-        self._end_ms = end_ms
-        self._now_ms = now_ms
+        self._question = question
+        self._shape = question.shape
+        self._candidates = candidates
         self._may_stop = may_stop
-        self._given = {job.id for job in given}
-        self._base = list(given)
-        self._sieve = Sieve(shape, limits, asker, end_ms, demands=False)
+        self._given = {job.id for job in question.given}
         self._prices: dict[str, int] = {}
 
     def best(self, zones: Iterable[Zone]) -> Eviction | None:
@@ -93,70 +101,79 @@ class Search:
         found = [option for zone in zones for option in self._in_zone(zone)]
         if not found:
             return None
-        return min(found, key=lambda option: (option[1].cost >> 60, option[0], option[1].cost))[1]
+        return min(found, key=lambda option: (option[1].cost >> CLASS_BITS, option[0], option[1].cost))[1]
 
     def _in_zone(self, zone: Zone) -> Iterable[tuple[int, Eviction]]:
         """Options with their domain: 0 for one node, 1 for one rack, 2 for the zone."""
-        by_rack = [
-            [room for node in rack.nodes if (room := self._room(rack, node)) is not None] for rack in zone.racks()
-        ]
+        by_rack = [(rack, self._rooms(rack)) for rack in zone.racks()]
         shape = self._shape
-        for pool in zone.pools.values():
-            racks = [rooms for rack, rooms in zip(zone.racks(), by_rack, strict=True) if rack.pool is pool]
-            if shape.gpus <= pool.size:
-                yield from self._options(
-                    0, [[room] for rooms in racks for room in rooms if room.most >= shape.gpus], pool
-                )
+        for size in zone.pools:
+            racks = [rooms for rack, rooms in by_rack if rack.pool.size == size]
+            need = Need.of(shape, size)
+            if shape.gpus <= size:
+                yield from self._options(0, [[room] for rooms in racks for room in rooms], need, zone)
             elif shape.hint is not Hint.REQUIRE_SAME_HOST and shape.hint is not Hint.ANY:
-                yield from self._options(1, racks, pool)
+                yield from self._options(1, racks, need, zone)
                 if shape.hint is not Hint.REQUIRE_SAME_RACK:
-                    yield from self._options(2, [[room for rooms in racks for room in rooms]], pool)
+                    yield from self._options(2, [[room for rooms in racks for room in rooms]], need, zone)
         if shape.hint is Hint.ANY:
-            whole = next(iter(zone.pools.values()))
-            yield from self._options(1, by_rack, whole)
-            yield from self._options(2, [[room for rooms in by_rack for room in rooms]], whole)
+            need = Need.of(shape, 0)
+            yield from self._options(1, [rooms for _, rooms in by_rack], need, zone)
+            yield from self._options(2, [[room for _, rooms in by_rack for room in rooms]], need, zone)
 
-    def _options(self, domain: int, lists: Iterable[list[Room]], pool: Pool) -> Iterable[tuple[int, Eviction]]:
+    def _options(
+        self, domain: int, lists: Iterable[list[Room]], need: Need, zone: Zone
+    ) -> Iterable[tuple[int, Eviction]]:
         best: Eviction | None = None
         for rooms in lists:
-            if sum(room.most for room in rooms) < self._shape.gpus:
-                continue
-            found = self._among(rooms, pool)
-            if found is not None and (best is None or found.cost < best.cost):
-                best = found
+            if sum(room.most for room in rooms) >= self._shape.gpus:
+                found = self._among(rooms, need, zone)
+                if found is not None and (best is None or found.cost < best.cost):
+                    best = found
         if best is not None:
             yield domain, best
 
     # --- one node as the asker could have it --------------------------------------------------------------------
 
-    def _room(self, rack: Rack, node: Node) -> Room | None:
-        if not node.open or node.rack is not rack:
-            return None
+    def _rooms(self, rack: Rack) -> list[Room]:
+        forbidden = 0
         for provider, mask in rack.by_spot.items():
-            if provider not in self._shape.spot and node.bit & mask:
-                return None
-        held = 0
-        for bar in self._limits.by_node.get(node.name, ()):
-            if bar.from_ms < self._end_ms and self._asker.heeds(bar):
-                held += bar.takes
+            if provider not in self._shape.spot:
+                forbidden |= mask
+        rooms = []
+        for node in rack.nodes:
+            if node.open and node.rack is rack and not node.bit & forbidden:
+                room = self._room(node)
+                if room is not None:
+                    rooms.append(room)
+        return rooms
+
+    def _room(self, node: Node) -> Room | None:
         room = Room(node, node.free_gpus)
+        jobs, candidates = self._snapshot.jobs, self._candidates
         for name, mask in node.jobs.items():
-            job = self._snapshot.jobs[name]
-            gpus = (mask & ~node.faulty).bit_count()
-            if job.phase is Phase.STOPPING or name in self._given:
-                room.free += gpus
-            elif self._may_stop(job, self._base):
-                room.victims.append((job, gpus))
+            if name in candidates and name not in self._given:
+                room.victims.append((jobs[name], (mask & ~node.faulty).bit_count()))
+            elif name in self._snapshot.stopping or name in self._given:
+                room.free += (mask & ~node.faulty).bit_count()
+        bars = self._limits.by_node.get(node.name)
+        if bars:
+            self._keep_out(room, bars)
+        shape = self._shape
+        if shape.cpu or shape.memory or shape.scratch:
+            room.free = min(room.free, self._carried(node))
+        return room if room.free or room.victims else None
+
+    def _keep_out(self, room: Room, bars: Iterable[Bar]) -> None:
+        """Leave alone what bars close to the asker; where that is more than what is free, nobody is stopped either."""
+        question = self._question
+        held = sum(bar.takes for bar in bars if bar.from_ms < question.end_ms and question.asker.heeds(bar))
+        if held > room.free:
+            room.victims = []
         room.free = max(0, room.free - held)
-        if held and room.victims:
-            room.victims = room.victims if room.most - held >= 0 else []
-        limit = self._carried(node)
-        if limit < self._shape.gpus:
-            room.free = min(room.free, limit)
-        return room if room.most > 0 else None
 
     def _carried(self, node: Node) -> int:
-        """How many ranks the node's CPUs and memory carry once its victims are gone (an upper bound: all of them)."""
+        """How many ranks the node's CPUs, memory and scratch carry at most, with nothing else on it."""
         intent, shape = node.intent, self._shape
         assert intent is not None
         most = intent.gpus
@@ -168,135 +185,114 @@ class Search:
 
     # --- a set of victims among the rooms of one domain ---------------------------------------------------------
 
-    def _among(self, rooms: list[Room], pool: Pool) -> Eviction | None:
-        victims = self._grow(rooms, pool)
+    def _among(self, rooms: list[Room], need: Need, zone: Zone) -> Eviction | None:
+        tally = Tally(need, [(room.node, room.free) for room in rooms])
+        victims = self._grow(rooms, need, tally)
         if victims is None:
             return None
-        victims = self._trim(rooms, pool, victims)
-        parts = self._fit(rooms, pool, {job.id for job in victims})
-        assert parts is not None
-        cost = sum(self._price(job) for job in victims)
-        return Eviction(victims, parts, cost, pool.zone.gpu_type)
+        victims = self._trim(victims, tally)
+        return Eviction(victims, tally.parts(), sum(map(self._price, victims)), zone.gpu_type)
 
     def _price(self, job: Job) -> int:
         cost = self._prices.get(job.id)
         if cost is None:
-            cost = self._prices[job.id] = price(job, self._now_ms)
+            cost = self._prices[job.id] = price(job, self._question.now_ms)
         return cost
 
-    def _grow(self, rooms: list[Room], pool: Pool) -> list[Job] | None:
+    def _grow(self, rooms: list[Room], need: Need, tally: Tally) -> list[Job] | None:
         """Take in victims, the cheapest node (or job, for pieces) first, until the gang fits."""
-        if self._shape.gpus <= pool.size and len(rooms) == 1:
-            return self._least_on_node(rooms[0], self._shape.gpus)
-        chosen: dict[str, Job] = {}
-        if self._fit(rooms, pool, set()) is not None:
+        if tally.fits():
             return []
-        steps = self._pieces(rooms) if self._shape.hint is Hint.ANY else self._nodes(rooms, pool)
-        for step in steps:
+        if need.whole == 1 and not need.rest and len(rooms) == 1:
+            least = self._least_on_node(rooms[0], need.size)
+            for job in least or ():
+                tally.free(job)
+            return least
+        chosen: dict[str, Job] = {}
+        for step in self._steps(rooms, need):
             new = [job for job in step if job.id not in chosen]
             if not new or not self._may_all(new, list(chosen.values())):
                 continue
-            chosen.update((job.id, job) for job in new)
-            if self._fit(rooms, pool, set(chosen)) is not None:
+            for job in new:
+                chosen[job.id] = job
+                tally.free(job)
+            if tally.fits():
                 return list(chosen.values())
         return None
 
     def _may_all(self, new: Sequence[Job], chosen: list[Job]) -> bool:
-        so_far = self._base + chosen
+        so_far = [*self._question.given, *chosen]
         for job in new:
             if not self._may_stop(job, so_far):
                 return False
-            so_far = [*so_far, job]
+            so_far.append(job)
         return True
 
-    def _pieces(self, rooms: list[Room]) -> list[list[Job]]:
-        jobs = {job.id: job for room in rooms for job, _ in room.victims}
-        return [[job] for job in sorted(jobs.values(), key=lambda job: (self._price(job) // job.spec.gpus, job.id))]
+    def _steps(self, rooms: list[Room], need: Need) -> Iterable[list[Job]]:
+        """Sets of victims to take in one after the other."""
+        if need.pieces:
+            jobs = {job.id: job for room in rooms for job, _ in room.victims}
+            return [[job] for job in sorted(jobs.values(), key=lambda job: (self._price(job) // job.spec.gpus, job.id))]
+        return self._node_by_node(rooms, need)
 
-    def _nodes(self, rooms: list[Room], pool: Pool) -> list[list[Job]]:
+    def _node_by_node(self, rooms: list[Room], need: Need) -> list[list[Job]]:
         """Per node its victims; a gang's price counts on each of its nodes for the part that it has there.
 
         First the nodes that can be had whole, cheapest first; then, for the remainder, the least set on each node.
         """
-        rest = self._shape.gpus % pool.size
-        whole = [room for room in rooms if room.most == pool.size and room.victims]
+        whole = [room for room in rooms if room.victims and room.most == need.size]
         steps = sorted(
-            (sum(self._price(job) * gpus // job.spec.gpus for job, gpus in room.victims), room.node.name, room)
-            for room in whole
+            (sum(self._price(job) * gpus // job.spec.gpus for job, gpus in room.victims), room.node.name, at)
+            for at, room in enumerate(whole)
         )
-        lists = [[job for job, _ in room.victims] for _, _, room in steps]
-        if not rest:
+        lists = [[job for job, _ in whole[at].victims] for _, _, at in steps]
+        if not need.rest:
             return lists
-        needed = self._shape.gpus // pool.size - sum(1 for room in rooms if room.free == pool.size)
-        pieces = [
-            (sum(map(self._price, least)), room.node.name, least)
-            for room in rooms
-            if room.free < rest <= room.most and (least := self._least_on_node(room, rest)) is not None
-        ]
-        return lists[: max(0, needed)] + [least for _, _, least in sorted(pieces, key=lambda p: p[:2])] + lists
+        missing = max(0, need.whole - sum(1 for room in rooms if room.free == need.size))
+        pieces = []
+        for room in rooms:
+            if room.free < need.rest <= room.most:
+                least = self._least_on_node(room, need.rest)
+                if least is not None:
+                    pieces.append((sum(map(self._price, least)), room.node.name, least))
+        pieces.sort(key=lambda piece: piece[:2])
+        return lists[:missing] + [least for _, _, least in pieces] + lists[missing:]
 
     def _least_on_node(self, room: Room, gpus: int) -> list[Job] | None:
         """The cheapest victims on one node that free enough: a knapsack over at most a node's GPUs."""
         short = gpus - room.free
-        if short <= 0:
-            return []
-        best: list[tuple[int, tuple[int, ...]] | None] = [None] * (short + 1)
-        best[0] = (0, ())
+        if short > sum(freed for _, freed in room.victims):
+            return None
+        best: list[tuple[int, int] | None] = [None] * (short + 1)
+        best[0] = (0, 0)
         for at, (job, freed) in enumerate(room.victims):
-            for filled in range(short, -1, -1):
+            cost = self._price(job)
+            for filled in range(short - 1, -1, -1):
                 so_far = best[filled]
-                if so_far is None or filled == short:
-                    continue
-                to = min(short, filled + freed)
-                option = (so_far[0] + self._price(job), (*so_far[1], at))
-                known = best[to]
-                if known is None or option < known:
-                    best[to] = option
+                if so_far is not None:
+                    to = min(short, filled + freed)
+                    option = (so_far[0] + cost, so_far[1] | 1 << at)
+                    known = best[to]
+                    if known is None or option < known:
+                        best[to] = option
         full = best[short]
         if full is None:
             return None
-        victims = [room.victims[at][0] for at in full[1]]
+        victims = [room.victims[at][0] for at in bits(full[1])]
         return victims if self._may_all(victims, []) else None
 
-    def _trim(self, rooms: list[Room], pool: Pool, victims: list[Job]) -> list[Job]:
+    def _trim(self, victims: list[Job], tally: Tally) -> list[Job]:
         """Let go of victims without whom the gang fits as well, the dearest first."""
-        kept = {job.id: job for job in victims}
+        kept = dict.fromkeys(job.id for job in victims)
         for job in sorted(victims, key=lambda job: (-self._price(job), job.id)):
-            without = set(kept) - {job.id}
-            if self._fit(rooms, pool, without) is not None:
+            tally.keep(job)
+            if tally.fits():
                 del kept[job.id]
-        return list(kept.values())
-
-    def _fit(self, rooms: list[Room], pool: Pool, gone: set[str]) -> list[tuple[Node, int]] | None:
-        """Where the gang sits once those victims are gone; None if it does not fit."""
-        free = [(room.free + sum(g for job, g in room.victims if job.id in gone), room.node) for room in rooms]
-        gpus = self._shape.gpus
-        if self._shape.hint is Hint.ANY:
-            return _fit_pieces(free, gpus)
-        if gpus <= pool.size:
-            fitting = [(count, node.name, node) for count, node in free if count >= gpus]
-            return [(min(fitting)[2], gpus)] if fitting else None
-        whole, rest = divmod(gpus, pool.size)
-        ready = [node for count, node in free if count == pool.size]
-        if len(ready) < whole:
-            return None
-        parts = [(node, pool.size) for node in ready[:whole]]
-        if rest:
-            used = {node.name for node in ready[:whole]}
-            others = [(count, node.name, node) for count, node in free if count >= rest and node.name not in used]
-            if not others:
-                return None
-            parts.append((min(others)[2], rest))
-        return parts
+            else:
+                tally.free(job)
+        return [job for job in victims if job.id in kept]
 
 
-def _fit_pieces(free: list[tuple[int, Node]], gpus: int) -> list[tuple[Node, int]] | None:
-    parts: list[tuple[Node, int]] = []
-    for count, node in sorted(free, key=lambda entry: (-entry[0], entry[1].name)):
-        take = min(gpus, count)
-        if take > 0:
-            parts.append((node, take))
-            gpus -= take
-        if gpus == 0:
-            return parts
-    return None
+def evictable_phase(job: Job) -> bool:
+    """Whether the job holds GPUs and is not about to give them back anyway."""
+    return job.phase in (Phase.RUNNING, Phase.STARTING)
