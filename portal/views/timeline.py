@@ -13,11 +13,16 @@ from scheduler.core.types import EventKind
 class Recorded(Protocol):
     """What is read of a ``scheduler.models.JobEvent``."""
 
-    kind: str
-    at: datetime
-    attempt: int
-    node: str
-    detail: dict[str, Any]
+    @property
+    def kind(self) -> str: ...
+    @property
+    def at(self) -> datetime: ...
+    @property
+    def attempt(self) -> int: ...
+    @property
+    def node(self) -> str: ...
+    @property
+    def detail(self) -> dict[str, Any]: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,7 +105,7 @@ def test_every_page_stands_while_the_live_state_was_never_loaded(
 
     monkeypatch.setitem(picture_module._pictures, os.getpid(), Picture(away, lambda: 0))  # type: ignore[arg-type]
     try:
-        paths = ("/", "/jobs/", "/jobs/new/", "/queue/", "/cluster/", "/cluster/hosts/", "/cluster/hosts/h1/")
+        paths = ("/", "/jobs/", "/submit/", "/queue/", "/cluster/", "/cluster/hosts/", "/cluster/hosts/h1/")
         for path in (*paths, f"/jobs/{job.pk}/"):
             assert oncall.get(path).status_code == 200, path
         assert "has not loaded the live state" in oncall.get("/").content.decode()

@@ -38,7 +38,7 @@ pytestmark = pytest.mark.usefixtures("fleet")
 
 
 def test_a_submitted_form_is_a_job_with_its_intent_on_the_way(ada: Client) -> None:
-    answer = ada.post("/jobs/new/", TYPED)
+    answer = ada.post("/submit/", TYPED)
     job = Job.objects.get()
     assert (answer.status_code, answer["Location"]) == (302, f"/jobs/{job.pk}/")
     assert job.spec["command"] == ["python", "-m", "train", "--note", "two words"]
@@ -49,14 +49,14 @@ def test_a_submitted_form_is_a_job_with_its_intent_on_the_way(ada: Client) -> No
 
 
 def test_the_same_page_sent_twice_is_one_job(ada: Client) -> None:
-    first, second = (ada.post("/jobs/new/", {**TYPED, "once": "page-1"}) for _ in range(2))
+    first, second = (ada.post("/submit/", {**TYPED, "once": "page-1"}) for _ in range(2))
     assert Job.objects.count() == 1
     assert first["Location"] == second["Location"]
 
 
 def test_the_same_page_sent_with_other_values_makes_nothing_and_says_so(ada: Client) -> None:
-    ada.post("/jobs/new/", {**TYPED, "once": "page-1"})
-    answer = ada.post("/jobs/new/", {**TYPED, "once": "page-1", "gpu_count": "8"})
+    ada.post("/submit/", {**TYPED, "once": "page-1"})
+    answer = ada.post("/submit/", {**TYPED, "once": "page-1", "gpu_count": "8"})
     assert answer.status_code == 409
     assert "sent before with other values" in answer.content.decode()
     assert Job.objects.count() == 1
@@ -88,7 +88,7 @@ def test_the_same_page_sent_with_other_values_makes_nothing_and_says_so(ada: Cli
     ],
 )
 def test_what_is_wrong_stands_beside_its_field(ada: Client, typed: dict[str, str], field: str, says: str) -> None:
-    answer = ada.post("/jobs/new/", {**TYPED, **typed})
+    answer = ada.post("/submit/", {**TYPED, **typed})
     assert answer.status_code == 422
     assert says in answer.context["form"].errors[field][0]
     assert f'id="id_{field}_error"' in answer.content.decode()
@@ -96,23 +96,23 @@ def test_what_is_wrong_stands_beside_its_field(ada: Client, typed: dict[str, str
 
 
 def test_what_was_typed_stays_when_it_is_refused(ada: Client) -> None:
-    page = ada.post("/jobs/new/", {**TYPED, "gpu_count": "many"}).content.decode()
+    page = ada.post("/submit/", {**TYPED, "gpu_count": "many"}).content.decode()
     assert 'value="many"' in page
     assert "--note &#x27;two words&#x27;" in page
 
 
 def test_a_copy_asks_for_the_same(ada: Client) -> None:
-    ada.post("/jobs/new/", TYPED)
+    ada.post("/submit/", TYPED)
     first = Job.objects.get()
-    form = ada.get(f"/jobs/new/?from={first.pk}").context["form"]
-    ada.post("/jobs/new/", {name: form[name].value() or "" for name in form.fields})
+    form = ada.get(f"/submit/?from={first.pk}").context["form"]
+    ada.post("/submit/", {name: form[name].value() or "" for name in form.fields})
     second = Job.objects.exclude(pk=first.pk).get()
     assert second.body_hash == first.body_hash
 
 
 def test_nobody_copies_what_they_may_not_see(ada: Client, eve: Client) -> None:
-    ada.post("/jobs/new/", TYPED)
-    assert eve.get(f"/jobs/new/?from={Job.objects.get().pk}").status_code == 404
+    ada.post("/submit/", TYPED)
+    assert eve.get(f"/submit/?from={Job.objects.get().pk}").status_code == 404
 
 
 @pytest.mark.parametrize(
@@ -124,13 +124,13 @@ def test_nobody_copies_what_they_may_not_see(ada: Client, eve: Client) -> None:
     ],
 )
 def test_what_cannot_fill_the_form_is_refused_with_a_word(ada: Client, pasted: str, says: str) -> None:
-    answer = ada.post("/jobs/new/", {"fill": "1", "pasted": pasted})
+    answer = ada.post("/submit/", {"fill": "1", "pasted": pasted})
     assert says in answer.context["paste_error"]
 
 
 def test_a_pasted_job_fills_the_form_and_submits_nothing(ada: Client) -> None:
     pasted = '{"name": "pasted", "resources": {"gpu_count": 24}, "command": ["a", "b c"], "env": 3}'
-    form = ada.post("/jobs/new/", {"fill": "1", "pasted": pasted}).context["form"]
+    form = ada.post("/submit/", {"fill": "1", "pasted": pasted}).context["form"]
     assert (form["name"].value(), form["gpu_count"].value(), form["command"].value()) == ("pasted", "24", "a 'b c'")
     assert not Job.objects.exists()
 
@@ -166,7 +166,7 @@ def test_a_body_of_odd_shapes_fills_what_it_can() -> None:
 
 
 def test_somebody_without_a_team_is_told_what_to_do(tree: None, make_user_without_team: Callable[[], Client]) -> None:
-    assert "You belong to no team yet" in make_user_without_team().get("/jobs/new/").content.decode()
+    assert "You belong to no team yet" in make_user_without_team().get("/submit/").content.decode()
 
 
 @pytest.fixture
