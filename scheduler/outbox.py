@@ -6,13 +6,11 @@ until it is gone. A crash between any two steps repeats work that changes nothin
 
 from __future__ import annotations
 
-from typing import Any
-
 import structlog
 from django.db import DatabaseError, transaction
 
 from scheduler import connections, wakeups
-from scheduler.core.types import TERMINAL, JobIntent, NodeIntent, QuotaTree
+from scheduler.core.types import TERMINAL, JobIntent, NodeIntent, QuotaTree, ReservationIntent
 from scheduler.models import Job, Outbox
 from scheduler.store import codec, keys
 from scheduler.store.base import Compare, Put, Store, StoreUnavailable, TooLarge
@@ -22,7 +20,14 @@ log = structlog.get_logger(__name__)
 SWEEP_ROWS = 500
 """Rows that one sweep looks at, oldest first."""
 
-Intent = JobIntent | NodeIntent | QuotaTree
+Intent = JobIntent | NodeIntent | QuotaTree | ReservationIntent
+
+_KINDS: dict[str, type[Intent]] = {
+    keys.INTENT_JOBS: JobIntent,
+    keys.INTENT_NODES: NodeIntent,
+    keys.INTENT_QUOTA: QuotaTree,
+    keys.INTENT_RESERVATIONS: ReservationIntent,
+}
 
 
 def enqueue(key: str, intent: Intent) -> Outbox:
@@ -108,7 +113,5 @@ def _held(store: Store, key: str) -> tuple[int, int]:
         return entry.mod_revision, 0
 
 
-def _kind(key: str) -> Any:
-    if key.startswith(keys.INTENT_JOBS):
-        return JobIntent
-    return QuotaTree if key == keys.INTENT_QUOTA else NodeIntent
+def _kind(key: str) -> type[Intent]:
+    return next(kind for prefix, kind in _KINDS.items() if key.startswith(prefix))

@@ -206,7 +206,7 @@ class Picture:
             jobs=jobs,
             nodes=own.union(*left.values(), *taken.values()),
             quota=keys.INTENT_QUOTA in fed.keys,
-            reservations=keys.DECISION_RESERVATIONS in fed.keys,
+            reservations=keys.DECISION_RESERVATIONS in fed.keys or bool(_named(fed, keys.INTENT_RESERVATIONS)),
         )
 
     def _tune(self, snapshot: Snapshot) -> None:
