@@ -70,27 +70,24 @@ class Supervisor:
         for program in programs:
             tier.append(Kept(program, Child(program, self._log(program)), time.monotonic()))
         for kept in tier:
-            self.wait_for(kept.program.ready, kept.program.ready_within_s, kept)
+            self._wait_until_ready(kept)
 
-    def wait_for(self, condition: Callable[[], bool], within_s: float, kept: Kept | None = None) -> None:
-        """Look again and again until ``condition()`` holds.
+    def wait_for(self, condition: Callable[[], bool], within_s: float) -> bool:
+        """Look again and again until ``condition()`` holds; False if it does not in time.
 
         Raises:
-            CannotStart: it does not hold in time, or ``kept`` ended.
             StopAsked: a signal came.
         """
         deadline = time.monotonic() + within_s
         while not condition():
-            if kept is not None and kept.child.exit_code() is not None:
-                raise CannotStart(f"{kept.program.name} ended at the start: {kept.child.last_words()}")
             if time.monotonic() > deadline:
-                name = kept.program.name if kept else "the system"
-                raise CannotStart(f"{name} is not ready after {within_s:.0f} s; its log is in {self.logs}")
+                return False
             self._pause(0.05)
             if self.asked:
                 raise StopAsked
         if self.asked:
             raise StopAsked
+        return True
 
     def run_once(self, program: Program) -> None:
         """Run a program to its end, which must be a good one.
@@ -101,9 +98,11 @@ class Supervisor:
         """
         child = Child(program, self._log(program))
         try:
-            self.wait_for(lambda: child.exit_code() is not None, program.ready_within_s)
+            ended = self.wait_for(lambda: child.exit_code() is not None, program.ready_within_s)
         finally:
             child.kill()
+        if not ended:
+            raise CannotStart(f"{program.name} is not done after {program.ready_within_s:.0f} s, see {child.log}")
         if child.exit_code() != 0:
             raise CannotStart(f"{program.name} failed: {child.last_words()}")
 
@@ -128,6 +127,13 @@ class Supervisor:
                 if not child.wait(max(0.0, deadline - time.monotonic())):
                     self.say(f"{child.program.name} did not stop in time and was killed")
                 child.kill()
+
+    def _wait_until_ready(self, kept: Kept) -> None:
+        program, child = kept.program, kept.child
+        if not self.wait_for(lambda: child.exit_code() is not None or program.ready(), program.ready_within_s):
+            raise CannotStart(f"{program.name} is not ready after {program.ready_within_s:.0f} s, see {child.log}")
+        if child.exit_code() is not None:
+            raise CannotStart(f"{program.name} ended at the start: {child.last_words()}")
 
     def _look_after(self, kept: Kept, now: float) -> None:
         if kept.due is not None:
