@@ -15,7 +15,7 @@ export class Ruler {
     this.top = Math.round(camera.y * camera.ratio);
     this.pitch = Math.round(PITCH * this.scale);
     this.cell = Math.max(2, Math.min(this.pitch - 1, Math.round(CELL * this.scale)));
-    this.line = Math.max(1, Math.round(this.cell / 8));
+    this.line = Math.max(1, Math.round(this.cell / 11));
   }
 
   x(units) { return this.left + Math.round(units * this.scale); }

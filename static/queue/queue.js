@@ -106,6 +106,7 @@ function figures() {
   else delete longest.dataset.since;
   longest.textContent = Number.isFinite(oldest) ? spanWords(Date.now() - oldest) : "–";
   document.getElementById("empty").hidden = order.length > 0;
+  table.hidden = order.length === 0;
   const cut = document.getElementById("cut");
   cut.hidden = total <= order.length;
   cut.textContent = `the first ${order.length}`;

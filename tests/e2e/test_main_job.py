@@ -20,7 +20,7 @@ FREE_WITHIN_MS = 60_000
 
 
 def example() -> dict[str, Any]:
-    """The job of 64 GPUs that has to run as it stands; our own of that size where it is absent."""
+    """The job of 64 GPUs that has to run as it stands; our own where it is absent."""
     shared = ROOT.parent / "shared" / "examples" / "job.json"
     return dict(json.loads((shared if shared.exists() else ROOT / "examples" / "job.json").read_text()))
 
