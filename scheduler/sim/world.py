@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -30,7 +29,6 @@ from scheduler.core.types import (
     QuotaTree,
     ReservationIntent,
 )
-from scheduler.ids import Ulids
 from scheduler.loader import Loader
 from scheduler.sim.agents import Agents
 from scheduler.sim.clock import VirtualClock
@@ -44,8 +42,6 @@ from scheduler.store.memory import MemoryStore
 
 ROUNDS = 1000
 """Rounds of decisions at one moment after which the run is said not to come to rest."""
-
-SEED = 1
 
 
 class Restless(Exception):
@@ -84,7 +80,7 @@ class World:
         self.agents = Agents(
             self.nodes, lambda order: self.behaviours[order.job], announce_checkpoints=not setting.terse
         )
-        ids = Ulids(self.clock, random.Random(SEED).getrandbits)
+        ids = (f"{number:012d}" for number in itertools.count(1)).__next__
         self.control = ControlPlane(self.store, self.clock, setting.policy, ids)
         self.recorder = Recorder(self.store, self.history, self._tell)
         self._decisions = self.store.watch(keys.DECISION_JOBS, 1)
