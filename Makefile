@@ -22,7 +22,7 @@ lint: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/mypy portal scheduler nodes quotas tests benchmarks
 	$(BIN)/lint-imports
-	DJANGO_SETTINGS_MODULE=portal.settings.test $(BIN)/python manage.py makemigrations --check --dry-run
+	DJANGO_SETTINGS_MODULE=portal.settings.offline $(BIN)/python manage.py makemigrations --check --dry-run
 
 format: $(DEV)
 	$(BIN)/ruff format .
