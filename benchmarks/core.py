@@ -62,9 +62,7 @@ def fleet(scale: int = 1) -> Snapshot:
     return snapshot
 
 
-def jobs(
-    mix: dict[int, float], count: int, seed: int = 7, start: int = 0, priority: int | None = None
-) -> list[JobSpec]:
+def jobs(mix: dict[int, float], count: int, seed: int = 7, start: int = 0, priority: int = 2) -> list[JobSpec]:
     draw = random.Random(seed)
     sizes = draw.choices(list(mix), list(mix.values()), k=count)
     types = draw.choices(list(TYPES), list(TYPES.values()), k=count)
@@ -75,7 +73,7 @@ def jobs(
             team=draw.choice(TEAMS),
             gpus=sizes[at],
             gpu_type=types[at],
-            priority=draw.choice((1, 2, 2, 3)) if priority is None else priority,
+            priority=priority,
             max_runtime_ms=draw.choice((1, 4, 4, 12, 24)) * HOUR,
             submitted_ms=start + at,
             checkpoint=saves,

@@ -19,6 +19,7 @@ from scheduler.core.placement import Placement, Sieve, find, may_fit
 from scheduler.core.queue import Walk
 from scheduler.core.quota import Quota
 from scheduler.core.reserve import Holds
+from scheduler.core.rows import NEVER
 from scheduler.core.types import ANY_GPU_TYPE, Reason
 from scheduler.core.waiting import Group, Shape
 from scheduler.core.why import Why
@@ -27,12 +28,27 @@ from scheduler.core.work import ALL
 
 def allocate(draft: Draft) -> None:
     """Give away what is free, then write down the holds and the reasons of those that go on waiting."""
+    if _quiet(draft):
+        return
+    waking = len(draft.wakes)
     round_ = Allocation(draft)
     round_.run()
     if draft.policy.order == "gangway":
         Evictions(draft, round_.limits, round_.holds).run()
     round_.holds.write()
     round_.why.write()
+    draft.snapshot.quiet_until_ms = min(draft.wakes[waking:], default=NEVER)
+
+
+def _quiet(draft: Draft) -> bool:
+    """Whether nothing came free, nobody began to wait, and no time has come that this step waits for."""
+    snapshot = draft.snapshot
+    work = snapshot.work
+    if work.gained or work.arrived or draft.released or snapshot.quiet_until_ms <= draft.now_ms:
+        return False
+    if snapshot.quiet_until_ms < NEVER:
+        draft.wake(snapshot.quiet_until_ms)
+    return True
 
 
 class Allocation:
@@ -112,7 +128,7 @@ class Allocation:
 
     def _peers(self, group: Group) -> object:
         """Those for whom the same bars hold: what was refused to one of them is refused to all that run as long."""
-        if self.limits.for_teams or group.shape.gpu_type == ANY_GPU_TYPE:
+        if self.snapshot.bookings or group.shape.gpu_type == ANY_GPU_TYPE:
             return group
         return group.shape, group.priority
 
@@ -139,7 +155,7 @@ class Allocation:
     def _blocked(self, walk: Walk, group: Group, job: Job, allowed: list[str]) -> None:
         """The job cannot start now: promise it a start if it is its turn, and go on behind it."""
         policy = self.draft.policy
-        self.why.passed(group, job)
+        self.why.passed(group)
         if not policy.backfill or policy.order == "fifo":
             self._stuck.add(group.shape.gpu_type)
             walk.dropped()

@@ -23,7 +23,8 @@ class Claims:
     """The rights concerning one GPU type, at one moment of a plan.
 
     ``most`` and ``least`` are what a branch may call its own, in whole GPUs, rounded against the asker: to add to its
-    use, and to take from it. ``lenders`` are the teams that hold more than their own.
+    use, and to take from it. ``lenders`` are the teams that hold more than their own. ``stopping`` GPUs are held by
+    gangs that are being stopped.
     """
 
     def __init__(self, draft: Draft, gpu_type: str, promised: Iterable[Reservation]) -> None:
@@ -33,10 +34,12 @@ class Claims:
         self.use: dict[Branch, int] = {}
         for branch in self._snapshot.quota.root.below():
             self.use[branch] = branch.held.get(gpu_type, 0)
+        self.stopping = 0
         for name in self._snapshot.stopping:
             job = self._snapshot.jobs[name]
             if job.decision.gpu_type == gpu_type:
                 self.add(job, -job.spec.gpus)
+                self.stopping += job.spec.gpus
         for held in promised:
             waiting = self._snapshot.jobs.get(held.job) if held.job is not None else None
             if waiting is not None and held.firm and held.gpu_type == gpu_type:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from scheduler.core.job import Job
+from scheduler.core.job import NEW, Job
 from scheduler.core.snapshot import Snapshot
 from scheduler.core.types import (
     HOLDING,
@@ -27,6 +27,15 @@ from scheduler.core.types import (
     ReservationsChange,
 )
 from scheduler.core.work import Decision
+
+_FRESH = {reason: replace(NEW, reason=reason) for reason in Reason}
+
+
+def _for_reason(decision: JobDecision, reason: Reason) -> JobDecision:
+    """The decision with another reason. Jobs about which nothing else was decided yet share one record a reason."""
+    if decision is NEW or (decision.reason is not None and decision is _FRESH[decision.reason]):
+        return _FRESH[reason]
+    return replace(decision, reason=reason)
 
 
 class Draft:
@@ -85,7 +94,7 @@ class Draft:
 
     def explain(self, job: Job, reason: Reason, event: Event) -> None:
         """Note why a job waits: its only change in this plan, or part of the one that there is."""
-        self.decide(job, replace(job.decision, reason=reason), (event,))
+        self.decide(job, _for_reason(job.decision, reason), (event,))
 
     def decide_node(self, name: str, decision: NodeDecision, events: Iterable[Event]) -> None:
         node = self.snapshot.node(name)

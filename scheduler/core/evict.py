@@ -19,8 +19,9 @@ from scheduler.core.queue import Walk
 from scheduler.core.quota import Branch
 from scheduler.core.reserve import Holds
 from scheduler.core.settle import ask, give_up
+from scheduler.core.topology import Rack
 from scheduler.core.types import ANY_GPU_TYPE, Phase, Reservation, StopCause
-from scheduler.core.victims import Eviction, MayStop, Question, Search, evictable_phase
+from scheduler.core.victims import Eviction, MayStop, Question, Room, Search, evictable_phase
 from scheduler.core.waiting import Group
 
 MANY_GROUPS = 200
@@ -37,6 +38,8 @@ class Evictions:
         self._holds = holds
         self._claims: dict[str, Claims] = {}
         self._known: dict[tuple[object, ...], dict[str, Job]] = {}
+        self._known_rooms: dict[tuple[object, ...], dict[Rack, list[Room]]] = {}
+        self._running: dict[str, list[Job]] = {}
 
     def run(self) -> None:
         asking = self._asking()
@@ -130,32 +133,58 @@ class Evictions:
         asker = Asker(job.id, job.spec.team, job.priority, over_plans=True)
         end = now + remaining_ms(job.spec, job.decision)
         question = Question(asker, group.shape, end, now, tuple(forced))
-        search = Search(self._snapshot, self._limits, question, candidates, may_stop)
+        rooms = None if forced else self._rooms(cause, claims, group, end)
+        search = Search(self._snapshot, self._limits, question, candidates, may_stop, rooms)
         found = search.best(self._snapshot.topology.by_type[claims.gpu_type])
         if found is None or not self._helps(found, forced):
             return None
         return found, forced
 
+    def _rooms(self, cause: StopCause, claims: Claims, group: Group, end_ms: int) -> dict[Rack, list[Room]]:
+        """What is known of the nodes for askers of this team and class; where something is closed at a set time, only
+        for those that end at the same time."""
+        shape = group.shape
+        key = (
+            *self._askers(cause, claims, group),
+            (shape.spot, shape.cpu, shape.memory, shape.scratch),
+            end_ms if self._limits.timed else 0,
+        )
+        return self._known_rooms.setdefault(key, {})
+
+    @staticmethod
+    def _askers(cause: StopCause, claims: Claims, group: Group) -> tuple[object, ...]:
+        gpus = group.shape.gpus if cause is StopCause.RECLAIM else 0
+        return cause, claims.gpu_type, group.team, group.priority, gpus
+
     def _candidates(self, cause: StopCause, claims: Claims, group: Group, job: Job) -> dict[str, Job]:
         """The jobs of the type that the asker might stop, each by itself. The same for all askers of a group."""
-        key = (cause, claims.gpu_type, group.team, group.priority, job.spec.gpus if cause is StopCause.RECLAIM else 0)
+        key = self._askers(cause, claims, group)
         known = self._known.get(key)
         if known is None:
             known = self._known[key] = {
                 victim.id: victim
-                for victim in self._snapshot.holding.values()
-                if victim.decision.gpu_type == claims.gpu_type
-                and evictable_phase(victim)
-                and victim.id not in self._draft.pencilled
-                and not self._bound_now(victim)
-                and claims.evictable(cause, job, victim, {})
+                for victim in self._stoppable(claims.gpu_type)
+                if claims.evictable(cause, job, victim, {})
             }
         return known
+
+    def _stoppable(self, gpu_type: str) -> list[Job]:
+        """The jobs of the type that hold GPUs since an earlier plan and are not being stopped."""
+        known = self._running.get(gpu_type)
+        if known is None:
+            known = self._running[gpu_type] = [
+                victim
+                for victim in self._snapshot.holding.values()
+                if victim.decision.gpu_type == gpu_type
+                and victim.id not in self._draft.pencilled
+                and not self._bound_now(victim)
+            ]
+        return [victim for victim in known if evictable_phase(victim)]
 
     def _enough(self, claims: Claims, group: Group, candidates: dict[str, Job]) -> bool:
         """Whether all candidates together could free enough: a quick no."""
         coming = sum(victim.spec.gpus for victim in candidates.values())
-        coming += sum(self._snapshot.jobs[name].spec.gpus for name in self._snapshot.stopping)
+        coming += claims.stopping
         zones = self._snapshot.topology.by_type[claims.gpu_type]
         return max(zone.free for zone in zones) + coming >= group.shape.gpus
 
@@ -194,7 +223,10 @@ class Evictions:
         claims = self._rights(found.gpu_type)
         now = self._draft.now_ms
         free_at = now
-        self._known.clear()
+        self._known_rooms.clear()
+        for known in self._known.values():
+            for victim in (*forced, *found.victims):
+                known.pop(victim.id, None)
         for victim in [*forced, *found.victims]:
             claims.add(victim, -victim.spec.gpus)
             if victim.phase is Phase.STARTING:

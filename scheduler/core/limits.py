@@ -33,14 +33,14 @@ class Bar:
 
 
 class Limits:
-    """All bars, by node; per rack the bitset of nodes that have any."""
+    """All bars, by node; per rack the bitset of nodes that have any. ``timed``: some close at a set time."""
 
     def __init__(self, snapshot: Snapshot, now_ms: int) -> None:
         self._snapshot = snapshot
         self._now_ms = now_ms
         self.by_node: dict[str, list[Bar]] = {}
         self.masks: dict[Rack, int] = {}
-        self.for_teams = False
+        self.timed = False
         self._add_windows()
 
     def _add_windows(self) -> None:
@@ -60,7 +60,6 @@ class Limits:
         why = Reason.HELD_FOR_LARGER_JOB if job is not None else Reason.RESERVED
         start = self._now_ms if held.firm else held.start_ms
         team = job.spec.team if job is not None else held.team
-        self.for_teams = self.for_teams or job is None
         for name, takes in zip(held.nodes, held.takes, strict=True):
             node = self._snapshot.nodes.get(name)
             if node is None:
@@ -83,6 +82,7 @@ class Limits:
                 self.masks[node.rack] &= ~node.bit
 
     def _bar(self, node: Node, bar: Bar) -> None:
+        self.timed = self.timed or bar.job is None
         self.by_node.setdefault(node.name, []).append(bar)
         if node.rack is not None:
             self.masks[node.rack] = self.masks.get(node.rack, 0) | node.bit

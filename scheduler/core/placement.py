@@ -161,7 +161,7 @@ def lowest(mask: int, count: int) -> int:
 
 def _one_node(zones: Sequence[Zone], gpus: int, sieve: Sieve) -> tuple[Part, ...] | None:
     """The node with the fewest free GPUs that suffice; a whole one in the rack with the fewest whole ones."""
-    largest = max((size for zone in zones for size in zone.pools), default=0)
+    largest = max([zone.largest for zone in zones], default=0)
     for free in range(gpus, largest + 1):
         best: tuple[tuple[bool, int], Rack, int] | None = None
         for zone in zones:

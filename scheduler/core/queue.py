@@ -114,14 +114,18 @@ class Walk:
             if len(children) == 1:
                 (branch,) = children
             else:
-                branch = min(children, key=self._rank)
+                branch = self._least(children)
         return branch
 
-    def _rank(self, branch: Branch) -> tuple[tuple[bool, int], AgeKey]:
-        key = self._keys.get(branch)
-        if key is None:
-            key = self._keys[branch] = self._use(branch)
-        return key, self._oldest(branch)
+    def _least(self, children: set[Branch]) -> Branch:
+        """The child with the least use; among equals the one whose oldest job is oldest."""
+        keys = self._keys
+        for child in children:
+            if child not in keys:
+                keys[child] = self._use(child)
+        least = min(keys[child] for child in children)
+        equal = [child for child in children if keys[child] == least]
+        return equal[0] if len(equal) == 1 else min(equal, key=self._oldest)
 
     def _oldest(self, branch: Branch) -> AgeKey:
         children = self._open.get(branch)

@@ -232,6 +232,8 @@ class Holds:
         for name, held in self._of.items():
             if self._before.get(name) != held:
                 events.append(_event(EventKind.RESERVE, name, held, now))
+        if self.room() and any(self._of.get(name) is None for name in self._before):
+            self._draft.late.add(ALL)
         if events or self._teams != self._teams_before:
             self._draft.reserve(Reservations((*self._teams, *self._of.values())), events)
 

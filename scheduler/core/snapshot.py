@@ -56,6 +56,7 @@ class Snapshot:
         self.stopping: set[str] = set()
         self.evict_again_ms: int | None = None
         self.evicted_ms = 0
+        self.quiet_until_ms = 0
         self.holding: dict[str, Job] = {}
         self.parked: dict[str, Job] = {}
         self.stopping_for: dict[str, set[str]] = {}
@@ -261,6 +262,7 @@ class Snapshot:
         if why is not None:
             job.parked = why
             self.parked[job.id] = job
+            self.work.arrived.add(job.id)
             self._set_timer(job)
             return
         spec = job.spec

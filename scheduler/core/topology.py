@@ -185,9 +185,10 @@ class Pool:
 
 
 class Zone:
-    """One GPU type in one availability zone. ``free`` counts the free GPUs of its open nodes."""
+    """One GPU type in one availability zone. ``free`` counts the free GPUs of its open nodes, ``largest`` is the most
+    GPUs that a node has."""
 
-    __slots__ = ("az", "free", "gpu_type", "pools", "rack_of")
+    __slots__ = ("az", "free", "gpu_type", "largest", "pools", "rack_of")
 
     def __init__(self, az: str, gpu_type: str) -> None:
         self.az = az
@@ -195,6 +196,7 @@ class Zone:
         self.pools: dict[int, Pool] = {}
         self.rack_of: dict[tuple[str, int], Rack] = {}
         self.free = 0
+        self.largest = 0
 
     def racks(self) -> Iterator[Rack]:
         for pool in self.pools.values():
@@ -208,6 +210,7 @@ class Zone:
             pool = self.pools.get(intent.gpus)
             if pool is None:
                 pool = self.pools[intent.gpus] = Pool(self, intent.gpus)
+                self.largest = max(self.largest, intent.gpus)
             rack = self.rack_of[key] = Rack(pool, intent.rack, len(pool.racks))
             pool.racks.append(rack)
         return rack

@@ -77,7 +77,10 @@ class Question:
 
 
 class Search:
-    """The search for one asker among ``candidates``, the jobs that it might stop one by one."""
+    """The search for one asker among ``candidates``, the jobs that it might stop one by one.
+
+    ``rooms`` are those known from a search with the same candidates, by an asker to whom the same is closed.
+    """
 
     def __init__(
         self,
@@ -86,6 +89,7 @@ class Search:
         question: Question,
         candidates: Collection[str],
         may_stop: MayStop,
+        rooms: dict[Rack, list[Room]] | None = None,
     ) -> None:
         self._snapshot = snapshot
         self._limits = limits
@@ -93,6 +97,7 @@ class Search:
         self._shape = question.shape
         self._candidates = candidates
         self._may_stop = may_stop
+        self._known_rooms = {} if rooms is None else rooms
         self._given = {job.id for job in question.given}
         self._prices: dict[str, int] = {}
 
@@ -111,7 +116,9 @@ class Search:
             racks = [rooms for rack, rooms in by_rack if rack.pool.size == size]
             need = Need.of(shape, size)
             if shape.gpus <= size:
-                yield from self._options(0, [[room] for rooms in racks for room in rooms], need, zone)
+                on_one = self._on_one_node([room for rooms in racks for room in rooms], zone)
+                if on_one is not None:
+                    yield 0, on_one
             elif shape.hint is not Hint.REQUIRE_SAME_HOST and shape.hint is not Hint.ANY:
                 yield from self._options(1, racks, need, zone)
                 if shape.hint is not Hint.REQUIRE_SAME_RACK:
@@ -133,9 +140,29 @@ class Search:
         if best is not None:
             yield domain, best
 
+    def _on_one_node(self, rooms: list[Room], zone: Zone) -> Eviction | None:
+        """The cheapest victims on any one node, trimmed; the fullest of equals."""
+        gpus = self._shape.gpus
+        options = []
+        for at, room in enumerate(rooms):
+            least = self._least_on_node(room, gpus)
+            if least is not None:
+                options.append((sum(map(self._price, least)), room.most, at, least))
+        options.sort(key=lambda option: option[:3])
+        for cost, _, at, least in options:
+            if self._may_all(least, []):
+                return Eviction(least, [(rooms[at].node, gpus)], cost, zone.gpu_type)
+        return None
+
     # --- one node as the asker could have it --------------------------------------------------------------------
 
     def _rooms(self, rack: Rack) -> list[Room]:
+        rooms = self._known_rooms.get(rack)
+        if rooms is None:
+            rooms = self._known_rooms[rack] = self._look(rack)
+        return rooms
+
+    def _look(self, rack: Rack) -> list[Room]:
         forbidden = 0
         for provider, mask in rack.by_spot.items():
             if provider not in self._shape.spot:
@@ -203,11 +230,6 @@ class Search:
         """Take in victims, the cheapest node (or job, for pieces) first, until the gang fits."""
         if tally.fits():
             return []
-        if need.whole == 1 and not need.rest and len(rooms) == 1:
-            least = self._least_on_node(rooms[0], need.size)
-            for job in least or ():
-                tally.free(job)
-            return least
         chosen: dict[str, Job] = {}
         for step in self._steps(rooms, need):
             new = [job for job in step if job.id not in chosen]
@@ -261,6 +283,8 @@ class Search:
     def _least_on_node(self, room: Room, gpus: int) -> list[Job] | None:
         """The cheapest victims on one node that free enough: a knapsack over at most a node's GPUs."""
         short = gpus - room.free
+        if short <= 0:
+            return []
         if short > sum(freed for _, freed in room.victims):
             return None
         best: list[tuple[int, int] | None] = [None] * (short + 1)
@@ -278,8 +302,7 @@ class Search:
         full = best[short]
         if full is None:
             return None
-        victims = [room.victims[at][0] for at in bits(full[1])]
-        return victims if self._may_all(victims, []) else None
+        return [room.victims[at][0] for at in bits(full[1])]
 
     def _trim(self, victims: list[Job], tally: Tally) -> list[Job]:
         """Let go of victims without whom the gang fits as well, the dearest first."""

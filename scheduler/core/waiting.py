@@ -73,9 +73,10 @@ def age_key(spec: JobSpec, length_weight: Fraction) -> AgeKey:
 
 
 class Group:
-    """The waiting jobs of one team, priority and shape, oldest first. ``reasons`` counts the reasons they carry."""
+    """The waiting jobs of one team, priority and shape, oldest first. ``reasons`` counts the reasons they carry,
+    ``explained_ms`` is when those were last looked at."""
 
-    __slots__ = ("jobs", "keys", "priority", "reasons", "shape", "team")
+    __slots__ = ("explained_ms", "jobs", "keys", "priority", "reasons", "shape", "team")
 
     def __init__(self, team: str, priority: int, shape: Shape) -> None:
         self.team = team
@@ -84,6 +85,7 @@ class Group:
         self.keys: list[AgeKey] = []
         self.jobs: list[str] = []
         self.reasons: dict[Reason | None, int] = {}
+        self.explained_ms = 0
 
     def add(self, key: AgeKey, job: str, reason: Reason | None) -> None:
         at = bisect_left(self.keys, key)

@@ -38,24 +38,31 @@ def diagnose(snapshot: Snapshot, limits: Limits, job: Job, shape: Shape, now_ms:
     """Why the gang finds no place now: the first wish or bar without which it would, from what it cannot help on."""
     if job.id in snapshot.stopping_for:
         return Reason.WAITING_FOR_PREEMPTION
+    end = now_ms + remaining_ms(job.spec, job.decision)
+    for at in range(len(HOLDS)):
+        asker = Asker(job.id, job.spec.team, job.priority, frozenset(HOLDS[: at + 1]))
+        if find(snapshot.topology, shape, Sieve(shape, limits, asker, end)) is not None:
+            return HOLDS[at]
+    return _missing(snapshot, limits, shape, now_ms) or Reason.HELD_FOR_LARGER_JOB
+
+
+def _missing(snapshot: Snapshot, limits: Limits, shape: Shape, now_ms: int) -> Reason | None:
+    """What the gang lacks even if no bar kept it out; None if it would fit then."""
     if not any(zone.free >= shape.gpus for zones in zones_for(snapshot.topology, shape.gpu_type) for zone in zones):
         return Reason.NOT_ENOUGH_FREE_GPUS
-    end = now_ms + remaining_ms(job.spec, job.decision)
-    every = frozenset(HOLDS)
+    asker = Asker("", "", 0, frozenset(HOLDS))
 
-    def fits(wish: Shape, ignore: frozenset[Reason]) -> bool:
-        asker = Asker(job.id, job.spec.team, job.priority, ignore)
-        return find(snapshot.topology, wish, Sieve(wish, limits, asker, end)) is not None
+    def fits(wish: Shape) -> bool:
+        return find(snapshot.topology, wish, Sieve(wish, limits, asker, now_ms)) is not None
 
-    for at in range(len(HOLDS)):
-        if fits(shape, frozenset(HOLDS[: at + 1])):
-            return HOLDS[at]
-    if fits(Relaxed.of(shape, spot=True), every):
+    if fits(shape):
+        return None
+    if fits(Relaxed.of(shape, spot=True)):
         return Reason.SPOT_NOT_ALLOWED
-    if fits(Relaxed.of(shape, demands=True), every):
+    if fits(Relaxed.of(shape, demands=True)):
         return Reason.NOT_ENOUGH_CPU_OR_MEMORY
     softer = _SOFTER.get(shape.hint)
-    if softer is not None and fits(Relaxed.of(shape, hint=softer), every):
+    if softer is not None and fits(Relaxed.of(shape, hint=softer)):
         return Reason.TOPOLOGY
     return _scarce(snapshot, shape)
 
@@ -81,20 +88,21 @@ class Why:
         self._draft = draft
         self._limits = limits
         self._groups: dict[Group, Reason] = {}
-        self._passed: dict[Group, list[str]] = {}
+        self._passed: set[Group] = set()
+        self._by_shape: dict[Shape, Reason | None] = {}
 
     def note(self, group: Group, reason: Reason) -> None:
         """All of the group waits for this reason."""
         self._groups[group] = reason
 
-    def passed(self, group: Group, job: Job) -> None:
-        """The job found no place."""
-        self._passed.setdefault(group, []).append(job.id)
+    def passed(self, group: Group) -> None:
+        """A job of the group found no place."""
+        self._passed.add(group)
 
     def write(self) -> None:
         """Write each reason that differs from the one on record."""
         snapshot = self._draft.snapshot
-        for job in snapshot.pick(snapshot.parked):
+        for job in snapshot.pick(snapshot.work.arrived & snapshot.parked.keys()):
             assert job.parked is not None
             self._write(job, job.parked)
         for group, reason in self._groups.items():
@@ -105,18 +113,36 @@ class Why:
                 self._diagnose(group)
 
     def _diagnose(self, group: Group) -> None:
-        snapshot = self._draft.snapshot
+        snapshot, now = self._draft.snapshot, self._draft.now_ms
+        every = self._draft.policy.reason_every_ms
+        scarce = self._scarce(group.shape)
+        if scarce is not None and set(group.reasons) == {scarce}:
+            return
+        fresh_only = scarce is None and every > 0 and now < group.explained_ms + every
+        if not fresh_only:
+            group.explained_ms = now
         by_limit: dict[int, Reason] = {}
         for name in list(group.jobs):
             job = snapshot.jobs[name]
-            left = remaining_ms(job.spec, job.decision)
+            if fresh_only and job.decision.reason is not None:
+                continue
             if name in snapshot.stopping_for:
                 self._write(job, Reason.WAITING_FOR_PREEMPTION)
-                continue
-            reason = by_limit.get(left)
-            if reason is None:
-                reason = by_limit[left] = diagnose(snapshot, self._limits, job, group.shape, self._draft.now_ms)
-            self._write(job, reason)
+            elif scarce is not None:
+                self._write(job, scarce)
+            else:
+                left = remaining_ms(job.spec, job.decision)
+                reason = by_limit.get(left)
+                if reason is None:
+                    reason = by_limit[left] = diagnose(snapshot, self._limits, job, group.shape, now)
+                self._write(job, reason)
+
+    def _scarce(self, shape: Shape) -> Reason | None:
+        """The reason that holds for every job of the shape, whatever its limit; None if that counts."""
+        if shape not in self._by_shape:
+            snapshot = self._draft.snapshot
+            self._by_shape[shape] = _missing(snapshot, self._limits, shape, self._draft.now_ms)
+        return self._by_shape[shape]
 
     def _write(self, job: Job, reason: Reason) -> None:
         if job.decision.reason is not reason and job.id not in self._draft.pencilled:
