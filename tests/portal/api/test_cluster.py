@@ -94,7 +94,7 @@ def test_a_map_that_is_held_already_is_not_sent_again(ada: Api, show: Callable[.
 
 
 def test_the_map_travels_compressed(ada: Api) -> None:
-    found = ada.get("cluster/map", **{"Accept-Encoding": "gzip"})
+    found = ada.get("cluster/map", None, **{"Accept-Encoding": "gzip"})
     assert found["Content-Encoding"] == "gzip"
     assert len(json.loads(gzip.decompress(found.content))["nodes"]) == 7
 

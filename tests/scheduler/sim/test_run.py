@@ -15,7 +15,7 @@ HOSTS = [{"az": "az1", "rack": "r1", "hosts": 2, "gpu_type": "H100", "name": "n"
 WHOLE_HOST = {"team": "ml", "gpus": 8, "runtime": "1h", "max_runtime": "2h"}
 
 
-def play(events: list[dict[str, Any]], expect: list[dict[str, Any]], **more: Any) -> tuple[Result, list[Line]]:
+def play(events: list[Any], expect: list[Any], **more: Any) -> tuple[Result, list[Line]]:
     lines: list[Line] = []
     document = {"title": "t", "fleet": HOSTS, "events": events, "expect": expect, **more}
     with without_chatter():
