@@ -19,9 +19,8 @@ from scheduler.core.queue import Walk
 from scheduler.core.quota import Branch
 from scheduler.core.reserve import Holds
 from scheduler.core.settle import ask, give_up
-from scheduler.core.topology import Rack
 from scheduler.core.types import ANY_GPU_TYPE, Phase, Reservation, StopCause
-from scheduler.core.victims import Eviction, MayStop, Question, Room, Search, evictable_phase
+from scheduler.core.victims import Eviction, Known, MayStop, Question, Search, evictable_phase
 from scheduler.core.waiting import Group
 
 MANY_GROUPS = 200
@@ -38,7 +37,8 @@ class Evictions:
         self._holds = holds
         self._claims: dict[str, Claims] = {}
         self._known: dict[tuple[object, ...], dict[str, Job]] = {}
-        self._known_rooms: dict[tuple[object, ...], dict[Rack, list[Room]]] = {}
+        self._known_rooms: dict[tuple[object, ...], Known] = {}
+        self._prices: dict[str, int] = {}
         self._running: dict[str, list[Job]] = {}
 
     def run(self) -> None:
@@ -133,14 +133,14 @@ class Evictions:
         asker = Asker(job.id, job.spec.team, job.priority, over_plans=True)
         end = now + remaining_ms(job.spec, job.decision)
         question = Question(asker, group.shape, end, now, tuple(forced))
-        rooms = None if forced else self._rooms(cause, claims, group, end)
-        search = Search(self._snapshot, self._limits, question, candidates, may_stop, rooms)
+        known = Known(self._prices) if forced else self._known_for(cause, claims, group, end)
+        search = Search(self._snapshot, self._limits, question, candidates, may_stop, known)
         found = search.best(self._snapshot.topology.by_type[claims.gpu_type])
         if found is None or not self._helps(found, forced):
             return None
         return found, forced
 
-    def _rooms(self, cause: StopCause, claims: Claims, group: Group, end_ms: int) -> dict[Rack, list[Room]]:
+    def _known_for(self, cause: StopCause, claims: Claims, group: Group, end_ms: int) -> Known:
         """What is known of the nodes for askers of this team and class; where something is closed at a set time, only
         for those that end at the same time."""
         shape = group.shape
@@ -149,7 +149,10 @@ class Evictions:
             (shape.spot, shape.cpu, shape.memory, shape.scratch),
             end_ms if self._limits.timed else 0,
         )
-        return self._known_rooms.setdefault(key, {})
+        known = self._known_rooms.get(key)
+        if known is None:
+            known = self._known_rooms[key] = Known(self._prices)
+        return known
 
     @staticmethod
     def _askers(cause: StopCause, claims: Claims, group: Group) -> tuple[object, ...]:
@@ -223,10 +226,7 @@ class Evictions:
         claims = self._rights(found.gpu_type)
         now = self._draft.now_ms
         free_at = now
-        self._known_rooms.clear()
-        for known in self._known.values():
-            for victim in (*forced, *found.victims):
-                known.pop(victim.id, None)
+        self._forget(found, forced)
         for victim in [*forced, *found.victims]:
             claims.add(victim, -victim.spec.gpus)
             if victim.phase is Phase.STARTING:
@@ -253,6 +253,18 @@ class Evictions:
                 firm=True,
             )
         )
+
+    def _forget(self, found: Eviction, forced: list[Job]) -> None:
+        """What was known of the victims and of the racks that they and the asker are on is known no more."""
+        racks = {node.rack for node, _ in found.parts}
+        for victim in (*forced, *found.victims):
+            racks |= {self._snapshot.node(part.node).rack for part in victim.held}
+            for candidates in self._known.values():
+                candidates.pop(victim.id, None)
+        for known in self._known_rooms.values():
+            for rack in racks:
+                if rack is not None:
+                    known.rooms.pop(rack, None)
 
     def _redirect(self, cause: StopCause, stopping: Job, job: Job) -> None:
         """What a stop under way frees goes to a more important job than it was asked for."""

@@ -44,11 +44,12 @@ def price(job: Job, now_ms: int) -> int:
 @dataclass(slots=True)
 class Room:
     """One node as the asker could have it: ``free`` GPUs now or without further cost, ``victims`` with what each would
-    free here."""
+    free here, ``least`` the cheapest of them by how many GPUs are wanted."""
 
     node: Node
     free: int
     victims: list[tuple[Job, int]] = field(default_factory=list)
+    least: dict[int, list[Job] | None] = field(default_factory=dict)
 
     @property
     def most(self) -> int:
@@ -76,10 +77,18 @@ class Question:
     given: tuple[Job, ...] = ()
 
 
+@dataclass(slots=True)
+class Known:
+    """What several searches of a plan share: prices of victims, and rooms for askers to whom the same is open."""
+
+    prices: dict[str, int]
+    rooms: dict[Rack, list[Room]] = field(default_factory=dict)
+
+
 class Search:
     """The search for one asker among ``candidates``, the jobs that it might stop one by one.
 
-    ``rooms`` are those known from a search with the same candidates, by an asker to whom the same is closed.
+    ``known`` is what searches with the same candidates, by askers to whom the same is closed, have found out.
     """
 
     def __init__(
@@ -89,7 +98,7 @@ class Search:
         question: Question,
         candidates: Collection[str],
         may_stop: MayStop,
-        rooms: dict[Rack, list[Room]] | None = None,
+        known: Known | None = None,
     ) -> None:
         self._snapshot = snapshot
         self._limits = limits
@@ -97,9 +106,8 @@ class Search:
         self._shape = question.shape
         self._candidates = candidates
         self._may_stop = may_stop
-        self._known_rooms = {} if rooms is None else rooms
+        self._known = Known({}) if known is None else known
         self._given = {job.id for job in question.given}
-        self._prices: dict[str, int] = {}
 
     def best(self, zones: Iterable[Zone]) -> Eviction | None:
         """The cheapest way in any of the zones; the tightest domain wins among those of the same worst class."""
@@ -145,7 +153,9 @@ class Search:
         gpus = self._shape.gpus
         options = []
         for at, room in enumerate(rooms):
-            least = self._least_on_node(room, gpus)
+            if gpus not in room.least:
+                room.least[gpus] = self._least_on_node(room, gpus)
+            least = room.least[gpus]
             if least is not None:
                 options.append((sum(map(self._price, least)), room.most, at, least))
         options.sort(key=lambda option: option[:3])
@@ -157,9 +167,9 @@ class Search:
     # --- one node as the asker could have it --------------------------------------------------------------------
 
     def _rooms(self, rack: Rack) -> list[Room]:
-        rooms = self._known_rooms.get(rack)
+        rooms = self._known.rooms.get(rack)
         if rooms is None:
-            rooms = self._known_rooms[rack] = self._look(rack)
+            rooms = self._known.rooms[rack] = self._look(rack)
         return rooms
 
     def _look(self, rack: Rack) -> list[Room]:
@@ -221,9 +231,10 @@ class Search:
         return Eviction(victims, tally.parts(), sum(map(self._price, victims)), zone.gpu_type)
 
     def _price(self, job: Job) -> int:
-        cost = self._prices.get(job.id)
+        prices = self._known.prices
+        cost = prices.get(job.id)
         if cost is None:
-            cost = self._prices[job.id] = price(job, self._question.now_ms)
+            cost = prices[job.id] = price(job, self._question.now_ms)
         return cost
 
     def _grow(self, rooms: list[Room], need: Need, tally: Tally) -> list[Job] | None:
