@@ -77,6 +77,8 @@ CAUSES = {
     "rank_failure": "a rank failed",
     "start_timeout": "not every rank was ready in time",
 }
+UNPLANNED = frozenset({"node_failure", "rank_failure", "start_timeout"})
+"""Causes that stop an attempt without asking it."""
 
 
 def attempts(submitted: datetime, events: Iterable[Recorded]) -> list[Attempt]:
@@ -128,7 +130,8 @@ def _line(event: Recorded, attempt: Attempt) -> Line | None:
     if event.kind == EventKind.STOP:
         cause = CAUSES.get(str(detail.get("cause")), str(detail.get("cause")))
         whom = f", for job {detail['for']}" if detail.get("for") else ""
-        return Line(event.at, f"Asked to stop: {cause}{whom}", "stopping")
+        unasked = detail.get("cause") in UNPLANNED
+        return Line(event.at, f"{'Stopped' if unasked else 'Asked to stop'}: {cause}{whom}", "stopping")
     if event.kind == EventKind.CHECKPOINT:
         return Line(event.at, f"Checkpoint complete{_saved(detail)}")
     if event.kind == EventKind.EXIT:

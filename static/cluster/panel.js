@@ -45,7 +45,14 @@ export class Panel {
   }
 
   busy() {
-    return this.box.contains(document.activeElement) || this.box.querySelector("details[open]") !== null;
+    return this.box.querySelector("details[open], input:focus") !== null;
+  }
+
+  // New content, with the focus still in the panel if it was: the keyboard never falls out of what it works on.
+  fill(html) {
+    const within = this.box.contains(document.activeElement);
+    this.box.innerHTML = html;
+    if (within) this.box.focus();
   }
 
   async load() {
@@ -54,7 +61,7 @@ export class Panel {
     const address = `/cluster/hosts/${encodeURIComponent(node)}/panel/${gpu === null ? "" : `?gpu=${gpu}`}`;
     const answer = await fetch(address, { headers: { "X-Requested-With": "fetch" } }).catch(() => null);
     if (!this.at || this.at.node !== node || this.at.gpu !== gpu) return;
-    if (answer?.ok) this.box.innerHTML = await answer.text();
+    if (answer?.ok) this.fill(await answer.text());
     else this.fail(node);
   }
 
@@ -71,7 +78,7 @@ export class Panel {
     const form = event.target;
     const answer = await fetch(form.action, { method: "POST", body: new FormData(form), headers: { "X-Requested-With": "fetch" } }).catch(() => null);
     if (answer === null) return this.fail(this.at.node);
-    this.box.innerHTML = await answer.text();
+    this.fill(await answer.text());
     this.box.scrollTop = 0;
     return undefined;
   }

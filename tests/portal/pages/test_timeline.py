@@ -69,6 +69,13 @@ def test_an_end_opens_no_further_wait() -> None:
     assert only.freed == START + timedelta(seconds=61)
 
 
+def test_what_was_not_asked_is_not_called_so() -> None:
+    first, _ = attempts(
+        START, [STOPPED_ONCE[0], Recorded("stop", 20, detail={"cause": "node_failure"}), STOPPED_ONCE[3]]
+    )
+    assert "Stopped: a host was lost" in [line.words for line in first.lines]
+
+
 def test_a_stop_names_its_cause_and_for_whom() -> None:
     first, _ = attempts(START, STOPPED_ONCE)
     assert "Asked to stop: preempted by a job of higher priority, for job 01J" in [line.words for line in first.lines]
