@@ -18,6 +18,7 @@ from scheduler.core.limits import Asker, Limits
 from scheduler.core.placement import Placement, Sieve, find, may_fit
 from scheduler.core.queue import Walk
 from scheduler.core.quota import Quota
+from scheduler.core.repair import Repair
 from scheduler.core.reserve import Holds
 from scheduler.core.rows import NEVER
 from scheduler.core.types import ANY_GPU_TYPE, Reason
@@ -35,6 +36,7 @@ def allocate(draft: Draft) -> None:
     round_.run()
     if draft.policy.order == "gangway":
         Evictions(draft, round_.limits, round_.holds).run()
+        Repair(draft, round_.limits, round_.holds, round_.why).run()
     round_.holds.write()
     round_.why.write()
     draft.snapshot.quiet_until_ms = min(draft.wakes[waking:], default=NEVER)

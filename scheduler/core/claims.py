@@ -15,7 +15,7 @@ from scheduler.core.draft import Draft
 from scheduler.core.entitlement import entitlements
 from scheduler.core.job import Job
 from scheduler.core.quota import Branch
-from scheduler.core.types import ANY_GPU_TYPE, Reservation, StopCause
+from scheduler.core.types import ANY_GPU_TYPE, Policy, Reservation, StopCause
 from scheduler.core.waiting import Group
 
 
@@ -99,7 +99,9 @@ class Claims:
         left = victim.spec.gpus
         if any(self.use.get(b, 0) - taken.get(b, 0) - left < self.least.get(b, 0) for b in other):
             return False
-        return self._unprotected_at(victim) <= self._draft.now_ms and self._may_be_stopped(victim)
+        return self._unprotected_at(victim) <= self._draft.now_ms and may_be_stopped(
+            victim, self._draft.policy, self._draft.now_ms
+        )
 
     def _unprotected_at(self, victim: Job) -> int:
         """When the victim will have had its minimum run time."""
@@ -118,12 +120,9 @@ class Claims:
         """Whether the asker's class lets it take the victim's place: within its team, and P0 anywhere."""
         if victim.priority <= asker.priority:
             return False
-        return (asker.priority == 0 or victim.spec.team == asker.spec.team) and self._may_be_stopped(victim)
-
-    def _may_be_stopped(self, victim: Job) -> bool:
-        now = self._draft.now_ms
-        recent = sum(1 for at in victim.decision.stopped_ms if at > now - DAY_MS)
-        return recent < self._draft.policy.stops_per_day
+        return (asker.priority == 0 or victim.spec.team == asker.spec.team) and may_be_stopped(
+            victim, self._draft.policy, self._draft.now_ms
+        )
 
     def evictable(self, cause: StopCause, asker: Job, victim: Job, taken: dict[Branch, int]) -> bool:
         if cause is StopCause.RECLAIM:
@@ -142,6 +141,11 @@ class Claims:
                 if beyond > 0:
                     over.append((branch, beyond))
         return over
+
+
+def may_be_stopped(victim: Job, policy: Policy, now_ms: int) -> bool:
+    """Whether the victim was not stopped too often within a day for the sake of others."""
+    return sum(1 for at in victim.decision.stopped_ms if at > now_ms - DAY_MS) < policy.stops_per_day
 
 
 def _apart(one: Branch, other: Branch) -> tuple[list[Branch], list[Branch]]:

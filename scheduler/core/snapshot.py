@@ -57,6 +57,7 @@ class Snapshot:
         self.evict_again_ms: int | None = None
         self.evicted_ms = 0
         self.quiet_until_ms = 0
+        self.repaired_ms = 0
         self.holding: dict[str, Job] = {}
         self.parked: dict[str, Job] = {}
         self.stopping_for: dict[str, set[str]] = {}

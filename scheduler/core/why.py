@@ -77,7 +77,7 @@ def _scarce(snapshot: Snapshot, shape: Shape) -> Reason:
                     if provider not in shape.spot:
                         usable -= sum(node.free_gpus for node in rack.nodes if node.open and node.bit & mask)
             if usable >= shape.gpus:
-                return Reason.TOPOLOGY if shape.hint in _SOFTER else Reason.FRAGMENTED
+                return Reason.FRAGMENTED
     return Reason.NOT_ENOUGH_FREE_GPUS
 
 
@@ -115,7 +115,7 @@ class Why:
     def _diagnose(self, group: Group) -> None:
         snapshot, now = self._draft.snapshot, self._draft.now_ms
         every = self._draft.policy.reason_every_ms
-        scarce = self._scarce(group.shape)
+        scarce = self.scarce(group.shape)
         if scarce is not None and set(group.reasons) == {scarce}:
             return
         fresh_only = scarce is None and every > 0 and now < group.explained_ms + every
@@ -137,7 +137,7 @@ class Why:
                     reason = by_limit[left] = diagnose(snapshot, self._limits, job, group.shape, now)
                 self._write(job, reason)
 
-    def _scarce(self, shape: Shape) -> Reason | None:
+    def scarce(self, shape: Shape) -> Reason | None:
         """The reason that holds for every job of the shape, whatever its limit; None if that counts."""
         if shape not in self._by_shape:
             snapshot = self._draft.snapshot
