@@ -104,12 +104,6 @@ def grouped(number: int | None) -> str:
 
 
 @register.filter
-def share(part: int, whole: int) -> str:
-    """``part`` of ``whole`` in per cent, without decimals; nothing where there is no whole."""
-    return f"{100 * part // whole}" if whole else "0"
-
-
-@register.filter
 def ranges(indices: list[int] | tuple[int, ...]) -> str:
     """Ascending indices as people write them: ``0–3, 6``."""
     runs: list[list[int]] = []

@@ -77,22 +77,21 @@ def by_rack(allocation: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def bars(history: list[Attempt], now_ms: int) -> list[dict[str, Any]]:
-    """The whole life of a job as one strip: ``{"state", "x", "width", "words"}`` in thousandths of its length."""
+    """The whole life of a job as one strip: ``{"state", "x", "width", "span"}``, in thousandths of its length."""
     now = clock.to_datetime(now_ms)
-    spans = [(span, attempt.number) for attempt in history for span in attempt.spans(now)]
+    spans = [span for attempt in history for span in attempt.spans(now)]
     if not spans:
         return []
-    first, last = spans[0][0][1], spans[-1][0][2]
+    first, last = spans[0][1], spans[-1][2]
     whole = max((last - first).total_seconds(), 0.001)
     return [
         {
             "state": state,
             "x": round(1000 * (start - first).total_seconds() / whole, 2),
             "width": round(max(1000 * (end - start).total_seconds() / whole, 1.5), 2),
-            "attempt": number,
             "span": end - start,
         }
-        for (state, start, end), number in spans
+        for state, start, end in spans
     ]
 
 

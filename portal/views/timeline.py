@@ -47,7 +47,6 @@ class Attempt:
     started: datetime | None = None
     stop_asked: datetime | None = None
     freed: datetime | None = None
-    ended: str = ""
     gpus: int = 0
     hosts: int = 0
     lines: list[Line] = field(default_factory=list)
@@ -94,7 +93,6 @@ def attempts(submitted: datetime, events: Iterable[Recorded]) -> list[Attempt]:
             now.started = event.at
         elif event.kind == EventKind.STOP:
             now.stop_asked = now.stop_asked or event.at
-            now.ended = str(event.detail.get("cause", ""))
         line = _line(event, now)
         if line is not None:
             now.lines.append(line)
@@ -113,7 +111,6 @@ def _end(found: list[Attempt], event: Recorded) -> None:
         found[-1].lines.extend(empty.lines)
     last = found[-1]
     last.freed = last.freed or event.at
-    last.ended = last.ended or str(event.detail.get("state", "")).lower()
 
 
 def _held(detail: dict[str, Any]) -> dict[str, list[int]]:

@@ -1,4 +1,4 @@
-// Short notices that say what just happened. One with the same words is not shown again while the first is there.
+// Short notices that say what just happened. The server hands each out once; here they go by themselves.
 
 const LINGER_MS = 8000;
 
@@ -15,22 +15,4 @@ function arm(toast) {
 
 export function adoptToasts() {
   document.querySelectorAll("[data-toast]").forEach(arm);
-}
-
-export function toast(words, level = "info") {
-  const tray = document.querySelector(".toasts");
-  const shown = [...tray.querySelectorAll("p")].some((p) => p.textContent === words);
-  if (shown) return;
-  const box = document.createElement("div");
-  box.className = `toast ${level}`;
-  const text = document.createElement("p");
-  text.textContent = words;
-  const close = document.createElement("button");
-  close.type = "button";
-  close.className = "plain";
-  close.dataset.dismiss = "";
-  close.textContent = "Dismiss";
-  box.append(text, close);
-  tray.append(box);
-  arm(box);
 }

@@ -55,7 +55,7 @@ def test_each_attempt_accounts_for_its_whole_time() -> None:
         ("stopping", 40, 50),
     ]
     assert seconds(second.spans(now)) == [("pending", 50, 70), ("starting", 70, 80)]
-    assert (first.gpus, first.hosts, first.ended) == (3, 2, "preempt")
+    assert (first.gpus, first.hosts) == (3, 2)
 
 
 def test_an_end_opens_no_further_wait() -> None:
