@@ -27,7 +27,8 @@ class Figure:
 
 def show(title: str, figures: list[Figure], file: Path | None = None) -> None:
     """Print the table and one line of JSON; the JSON goes to ``file`` too, if there is one."""
-    table = Table("figure", title=title)
+    table = Table(title=title)
+    table.add_column("figure", no_wrap=True)
     for heading in ("measured", "bound", ""):
         table.add_column(heading, justify="right")
     for figure in figures:

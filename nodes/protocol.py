@@ -91,6 +91,7 @@ class SyncAnswer(msgspec.Struct, frozen=True):
     ``renewed_ms`` says when the node's lease was last renewed for certain, in milliseconds after this request
     arrived (negative: before it); None if it was not. The agent counts its time out of touch from there. The lease
     lasts ``lease_ms``; the next request should wait for ``wait_s``. ``time_ms`` is the control plane's clock.
+    An answer does not promise that the report was written: while the state store is away it was not.
     """
 
     hash: str

@@ -24,8 +24,6 @@ from scheduler.core.types import NodeReport
 from scheduler.store import codec, keys
 from scheduler.store.base import Compare, Entry, LeaseGone, Operation, Put, Store, StoreUnavailable
 
-LEASE_S = 30
-"""How long a node counts as alive after its last sync: three times the longest wait between two of them."""
 TRIES = 5
 """Races with another writer of the same node that one message may lose."""
 
@@ -92,13 +90,11 @@ class SyncDesk:
         renewals: Renewals,
         published: Callable[[str], NodeReport | None],
         monotonic_s: Callable[[], float],
-        lease_s: int = LEASE_S,
     ) -> None:
         self._store = store
         self._renewals = renewals
         self._published = published
         self._monotonic_s = monotonic_s
-        self._lease_s = lease_s
         self._sessions: defaultdict[str, _Session] = defaultdict(_Session)
 
     def admit(self, request: SyncRequest) -> bool:
@@ -126,6 +122,9 @@ class SyncDesk:
             Refused: the message is not newer than what the store holds of the node.
             StoreUnavailable: it may or may not have been written; the agent will say it again.
         """
+        if self._renewals.store_is_away:
+            # Known already: nobody should wait for the store's timeout to hear it.
+            raise StoreUnavailable("the store does not answer")
         session = self._sessions[request.node]
         with session.busy:
             for _ in range(TRIES):
@@ -138,7 +137,7 @@ class SyncDesk:
         raise StoreUnavailable(f"lost the race for {request.node} {TRIES} times")
 
     def renewed_s(self, node: str) -> float | None:
-        """When the node's lease was last renewed for certain, by the monotonic clock; None if that is not known."""
+        """Since when the node's lease has its whole time, by the monotonic clock; None if that is not known."""
         return self._renewals.renewed_s(self._sessions[node].lease)
 
     def holders(self, leases: frozenset[int]) -> list[str]:
@@ -216,7 +215,7 @@ class SyncDesk:
         if session.lease:
             return session.lease
         asked_s = self._monotonic_s()
-        lease = self._store.grant(self._lease_s)
+        lease = self._store.grant(self._renewals.lease_s)
         self._renewals.granted(lease, asked_s)
         return lease
 

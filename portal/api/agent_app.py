@@ -19,10 +19,10 @@ import structlog
 from django.db import Error as DatabaseError
 
 from nodes import reports
-from nodes.liveness import Renewals
+from nodes.liveness import LEASE_S, Renewals
 from nodes.protocol import ProtocolError, SyncAnswer, SyncRequest, decode, encode, encode_answer
 from nodes.selectors import Identity
-from nodes.sync import LEASE_S, SYNCS, Outcome, Refused, SyncDesk
+from nodes.sync import SYNCS, Outcome, Refused, SyncDesk
 from nodes.tokens import token_hash
 from portal.api.agent_identities import REFRESH_EVERY_S, Identities
 from portal.api.agent_waiting import WaitingRoom
@@ -42,6 +42,8 @@ MAX_BODY = 256 * 1024
 """Bytes of a request: sixteen times what a host of 8 GPUs with four attempts on each has to say."""
 MAX_WAIT_S = 10.0
 """The longest that a request is kept waiting; with it an idle agent syncs three times in the life of its lease."""
+AGAIN_S = 2.0
+"""How long the agent waits whose report could not be written; it says it all again."""
 RENEW_EVERY_S = 0.5
 """For how long renewals are gathered."""
 REPORTING_THREADS = 8
@@ -142,10 +144,10 @@ class AgentApp:
             raise Refused(Outcome.ENDING, "this process ends; ask again")
         identity = await self._identify(scope)
         request = _request(await _body(scope, receive), identity)
-        await self._take_in(request)
+        longest_s = MAX_WAIT_S if await self._take_in(request) else AGAIN_S
         try:
             orders = await self._waiting.wait(
-                request.node, request.known, request.revision, min(request.wait_s, MAX_WAIT_S)
+                request.node, request.known, request.revision, min(request.wait_s, longest_s)
             )
         except StoreUnavailable as error:
             raise Refused(Outcome.STORE_AWAY, str(error)) from error
@@ -185,12 +187,15 @@ class AgentApp:
         finally:
             self._look_ups -= 1
 
-    async def _take_in(self, request: SyncRequest) -> None:
+    async def _take_in(self, request: SyncRequest) -> bool:
+        """Whether what the agent says lies in the store. If it does not, the agent is in touch all the same."""
         try:
             changed = not self._desk.admit(request) and await _in_thread(self._reporting, self._settle, request)
-        except StoreUnavailable as error:
-            raise Refused(Outcome.STORE_AWAY, "the report was not written; send it again") from error
+        except StoreUnavailable:
+            SYNCS.labels(Outcome.STORE_AWAY).inc()
+            return False
         SYNCS.labels(Outcome.CHANGED if changed else Outcome.UNCHANGED).inc()
+        return True
 
     def _settle(self, request: SyncRequest) -> bool:
         changed = self._desk.settle(request)

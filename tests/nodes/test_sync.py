@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from nodes.liveness import Renewals
+from nodes.liveness import LEASE_S, Renewals
 from nodes.protocol import SyncRequest
-from nodes.sync import LEASE_S, Outcome, Refused, SyncDesk
+from nodes.sync import Outcome, Refused, SyncDesk
 from scheduler.core.types import NodeReport, RankState
 from scheduler.store import codec, keys
 from scheduler.store.base import Delete, Put, StoreUnavailable

@@ -17,11 +17,11 @@ from django.test import Client
 from django.utils import timezone
 
 from nodes import services
-from nodes.liveness import Renewals
+from nodes.liveness import LEASE_S, Renewals
 from nodes.models import Node
 from nodes.protocol import NOTHING_KNOWN, SYNC_PATH, SyncAnswer, SyncRequest, decode, encode
 from nodes.selectors import Identity
-from nodes.sync import LEASE_S, SYNCS, SyncDesk
+from nodes.sync import SYNCS, SyncDesk
 from nodes.tokens import token_hash
 from portal.api.agent_app import MAX_BODY, AgentApp
 from portal.api.agent_identities import DENIED_FOR_S, DENIED_MOST, Identities
@@ -372,20 +372,36 @@ def test_a_node_whose_lease_ended_is_called_back_at_once(front: Front) -> None:
     front.play(script)
 
 
-def test_while_the_store_is_away_what_is_new_is_refused_and_what_is_not_goes_on(front: Front) -> None:
+def test_an_outage_of_the_store_costs_no_node_its_lease_and_no_report(front: Front) -> None:
     async def script(front: Front) -> None:
         first = await front.sync(request(1))
         front.store.fail()
-        front.clock.pass_s(7)
-        answer = await front.sync(request(2, known=first.hash))
-        assert answer.assignments is None and answer.renewed_ms == -7_000
-        status, headers, _ = await front.post(encode(request(3, gang())))
-        assert (status, headers["retry-after"]) == (503, "1")
+        for sequence in range(2, 8):
+            front.clock.pass_s(LEASE_S / 3)
+            answer = await front.sync(request(sequence, gang(), known=first.hash, wait_s=0.1))
+            await _until(lambda: front.app._renewals.store_is_away)
+            assert answer.assignments is None and answer.hash == first.hash
+        assert answer.renewed_ms == 0
         front.store.recover()
-        await front.sync(request(4, gang()))
+        await _until(lambda: not front.app._renewals.store_is_away)
+        await front.sync(request(9, gang(), known=first.hash))
 
     front.play(script)
-    assert front.report() == NodeReport(request(1).report.boot_id, (gang(),), sequence=4)
+    assert front.report() == NodeReport(request(1).report.boot_id, (gang(),), sequence=9)
+    assert front.rung == 2
+
+
+def test_what_is_new_is_not_written_while_the_store_is_away_and_nobody_waits_for_it(front: Front) -> None:
+    counted = _count("store_away")
+
+    async def script(front: Front) -> None:
+        await front.sync(request(1))
+        front.store.fail()
+        await front.sync(request(2, gang()))
+        assert front.rung == 1
+
+    front.play(script)
+    assert _count("store_away") == counted + 1
 
 
 def test_before_the_live_state_was_ever_loaded_nobody_is_told_to_run_nothing(front: Front) -> None:
