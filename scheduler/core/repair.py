@@ -114,6 +114,8 @@ class Repair:
         """Try it out: the victims gone, the gang in its place, and every victim has another one."""
         draft = self._draft
         mark = draft.mark()
+        held = self._holds.of(job.id)
+        self._holds.drop(job.id)
         for victim in found.victims:
             cutting, _ = attempts.cut(victim, StopCause.REPAIR, draft.now_ms)
             gone, _ = attempts.returned(victim, cutting, draft.now_ms)
@@ -124,6 +126,8 @@ class Repair:
             self._assume(job, Placement(found.gpu_type, parts))
             fits = all(self._replace(victim) for victim in found.victims)
         draft.forget(mark)
+        if held is not None and not fits:
+            self._holds.put(held)
         return fits
 
     def _replace(self, victim: Job) -> bool:
