@@ -16,6 +16,7 @@ import structlog
 
 from scheduler.core.snapshot import Snapshot
 from scheduler.core.types import (
+    HOLDING,
     JobDecision,
     JobIntent,
     NodeDecision,
@@ -72,11 +73,6 @@ _KINDS = (
         ReservationIntent,
         lambda snapshot, name, intent: snapshot.set_reservation_intent(name, intent),
     ),
-    _Kind(
-        keys.INTENT_RESERVATIONS,
-        ReservationIntent,
-        lambda snapshot, name, intent: snapshot.set_reservation_intent(name, intent),
-    ),
     _Kind(keys.DECISION_RESERVATIONS, Reservations, lambda snapshot, _, held: snapshot.set_reservations(held)),
 )
 """In the order in which a load feeds them."""
@@ -92,12 +88,15 @@ class Loader:
     ``snapshot`` is replaced by ``load()``, so take it anew after each call. ``revision`` is the store's revision up to
     which everything is in it, 0 before the first load. ``garbled`` names the keys whose value is no record, with the
     reason: the snapshot keeps the last value that was, and ``mod`` its revision, so that no commit relies on the other.
+    ``unclaimed`` are the jobs that hold GPUs by their decision and have no readable intent, so that the snapshot, which
+    learns from the intent what a job is, does not count those GPUs as held.
     """
 
     store: Store
     snapshot: Snapshot = field(default_factory=Snapshot)
     revision: int = 0
     garbled: dict[str, str] = field(default_factory=dict)
+    unclaimed: set[str] = field(default_factory=set)
     _mods: dict[str, int] = field(default_factory=dict)
     _watch: Watch | None = None
     _ahead: Batch | None = None
@@ -190,7 +189,7 @@ class Loader:
         if revision > self._mods.get(key, 0):
             self._mods[key] = revision
             self.garbled.pop(key, None)
-            kind.feed(self.snapshot, _name(kind, key), record)
+            self._feed(kind, key, record)
 
     def stop_watching(self) -> None:
         """End the watch and keep what it brought; the next ``catch_up()`` loads."""
@@ -204,6 +203,7 @@ class Loader:
         self.snapshot = Snapshot()
         self.revision = 0
         self.garbled = {}
+        self.unclaimed = set()
         self._mods = {}
 
     def _drain(self, changed: set[str], wait_s: float, through: int) -> None:
@@ -247,14 +247,29 @@ class Loader:
                 return
         self.garbled.pop(entry.key, None)
         self._mods[entry.key] = entry.mod_revision
-        kind.feed(self.snapshot, _name(kind, entry.key), record)
+        self._feed(kind, entry.key, record)
 
     def _delete(self, kind: _Kind, key: str) -> bool:
         self.garbled.pop(key, None)
         if self._mods.pop(key, None) is None:
             return False
-        kind.feed(self.snapshot, _name(kind, key), None)
+        self._feed(kind, key, None)
         return True
+
+    def _feed(self, kind: _Kind, key: str, record: Any) -> None:
+        name = _name(kind, key)
+        if kind.prefix == keys.INTENT_JOBS:
+            known = self.snapshot.jobs.get(name)
+            if record is not None:
+                self.unclaimed.discard(name)
+            elif known is not None and known.held and self.mod(keys.decision_job(name)):
+                self.unclaimed.add(name)
+        elif kind.prefix == keys.DECISION_JOBS:
+            if record is not None and record.phase in HOLDING and not self.mod(keys.intent_job(name)):
+                self.unclaimed.add(name)
+            else:
+                self.unclaimed.discard(name)
+        kind.feed(self.snapshot, name, record)
 
 
 def kind_of(key: str) -> _Kind | None:

@@ -87,6 +87,12 @@ class Picture:
         with self._lock:
             return self._shown.revision if self._shown else 0
 
+    @property
+    def garbled(self) -> dict[str, str]:
+        """The keys that lie in the store and cannot be read, with the reason."""
+        with self._lock:
+            return dict(self._shown.garbled) if self._shown else {}
+
     @contextmanager
     def reading(self) -> Iterator[Snapshot]:
         """The snapshot, held still for as long as the block runs: keep it short.

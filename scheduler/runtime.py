@@ -16,6 +16,7 @@ from time import monotonic
 import structlog
 
 from scheduler import clock, connections
+from scheduler.caution import careful, hidden
 from scheduler.committer import Result, commit
 from scheduler.core.plan import plan
 from scheduler.core.types import Policy
@@ -75,6 +76,7 @@ class Runtime:
         self._token: int | None = None
         self._renewed_ms = 0
         self._latest_ms = 0
+        self._hidden: list[str] = []
 
     def step(self, now_ms: int, leading: Callable[[], None] = lambda: None) -> Step:
         """Decide what can be decided at ``now_ms`` and commit it; does nothing while another process leads.
@@ -132,6 +134,8 @@ class Runtime:
             # A wall clock may be set back; the plan's never goes back.
             self._latest_ms = max(self._latest_ms, now_ms)
             decided = plan(self._loader.snapshot, self._policy, self._latest_ms, token)
+            decided = careful(decided, self._loader, self._latest_ms)
+            self._tell_hidden()
             done = commit(self._store, self._loader, decided, token, self._ids)
         except BaseException:
             # Nobody knows what a plan that broke off has left in the snapshot.
@@ -140,6 +144,16 @@ class Runtime:
         if done.halted:
             self.resign()
         return done
+
+    def _tell_hidden(self) -> None:
+        """Say it once, and again whenever it changes."""
+        found = hidden(self._loader)
+        if found != self._hidden:
+            self._hidden = found
+            if found:
+                log.error("nothing is started: GPUs may be held by what cannot be read", keys=found)
+            else:
+                log.warning("all can be read again, jobs are started")
 
 
 _runtimes: dict[int, Runtime] = {}

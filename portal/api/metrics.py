@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
-from prometheus_client import CONTENT_TYPE_LATEST, Counter, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, Counter, Gauge, generate_latest
+
+from scheduler.picture import picture
 
 _requests = Counter("gangway_api_requests_total", "Answers of the REST interface.", ["endpoint", "method", "status"])
+_unreadable = Gauge("gangway_unreadable_keys", "Keys of the live state that are no records; any is an alarm.")
+_unreadable.set_function(lambda: len(picture().garbled))
 _KNOWN_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 

@@ -86,6 +86,10 @@ class World:
         entries = self.store.read(keys.DECISION_JOBS).entries
         return {entry.key.removeprefix(keys.DECISION_JOBS): codec.decode(JobDecision, entry.value) for entry in entries}
 
+    def decision(self, job: str) -> JobDecision:
+        entry = self.store.get(keys.decision_job(job))
+        return codec.decode(JobDecision, entry.value) if entry is not None else JobDecision()
+
     def phases(self) -> dict[str, Phase]:
         return {job: decision.phase for job, decision in self.decisions().items()}
 
