@@ -89,15 +89,20 @@ def _is_over(key: str) -> bool:
 
 
 def _put(store: Store, key: str, value: bytes, version: int) -> None:
-    """Make the key hold this version or a later one; a first version is most likely not there yet."""
+    """Make the key hold this version or a later one; a first version is most likely not there yet.
+
+    A commit that is not answered may happen at any later time. It compares that its job has not left the store since.
+    """
     mod = 0
+    mark = keys.left_job(key.removeprefix(keys.INTENT_JOBS)) if key.startswith(keys.INTENT_JOBS) else None
+    stays = [Compare(mark, mod=0)] if mark is not None else []
     if version > 1:
         mod, held = _held(store, key)
         if held >= version:
             return
-    while not store.commit([Compare(key, mod=mod)], [Put(key, value)]).ok:
+    while not store.commit([Compare(key, mod=mod), *stays], [Put(key, value)]).ok:
         mod, held = _held(store, key)
-        if held >= version:
+        if held >= version or (mark is not None and store.get(mark) is not None):
             return
 
 

@@ -15,6 +15,7 @@ DECISION_NODES = PREFIX + "decision/nodes/"
 DECISION_RESERVATIONS = PREFIX + "decision/reservations"
 LEADER = PREFIX + "leader"
 JOURNAL = PREFIX + "journal/"
+LEFT_JOBS = PREFIX + "left/jobs/"
 
 
 def intent_job(job: str) -> str:
@@ -47,3 +48,7 @@ def decision_node(node: str) -> str:
 
 def journal(entry: str) -> str:
     return JOURNAL + entry
+
+
+def left_job(job: str) -> str:
+    return LEFT_JOBS + job
