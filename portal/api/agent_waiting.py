@@ -22,6 +22,7 @@ class WaitingRoom:
         self._waiters: dict[str, asyncio.Future[bool]] = {}
         self._behind: set[str] = set()
         """The nodes whose agents have seen a later picture than ours."""
+        self._dismissed = False
 
     def open(self, loop: asyncio.AbstractEventLoop) -> None:
         """Begin to follow the picture, waking waiters in ``loop``."""
@@ -29,7 +30,8 @@ class WaitingRoom:
         self._book = OrderBook(self._picture, self._notify)
 
     def dismiss(self) -> None:
-        """Let everybody go without news."""
+        """Let everybody go without news, now and whoever still comes."""
+        self._dismissed = True
         self.release(list(self._waiters))
 
     def close(self) -> None:
@@ -63,7 +65,7 @@ class WaitingRoom:
             behind = self.book.revision < revision
             if not behind and orders.hash != known:
                 return orders
-            if loop.time() >= ends or not await self._news(loop, node, behind, ends):
+            if self._dismissed or loop.time() >= ends or not await self._news(loop, node, behind, ends):
                 return None
 
     async def _news(self, loop: asyncio.AbstractEventLoop, node: str, behind: bool, ends: float) -> bool:
