@@ -133,6 +133,11 @@ class AgentApp:
         except Refused as refused:
             SYNCS.labels(refused.outcome).inc()
             await _send_problem(send, refused.outcome, str(refused))
+        except asyncio.CancelledError:
+            # The server's patience with open requests is over, and a store that is away has outlasted it.
+            if not self._ending:
+                raise
+            await _send_problem(send, Outcome.ENDING, "this process ends; ask again")
         except Exception:
             log.exception("a sync failed")
             await _send(send, 500, _problem(500, "about:blank", "Internal error", "the portal's log says why"))

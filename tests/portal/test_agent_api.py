@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
@@ -424,6 +425,29 @@ def test_when_the_server_is_told_to_end_nobody_is_kept_waiting(front: Front) -> 
         front.app.dismiss()
         assert (await asyncio.wait_for(waiting, 1)).assignments is None
         assert (await front.problem(encode(request(3, known=first.hash))))[0] == 503
+
+    front.play(script)
+
+
+def test_a_sync_that_a_store_holds_up_is_answered_when_the_server_ends_it(
+    front: Front, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held, let_go = threading.Event(), threading.Event()
+
+    def settle(said: SyncRequest) -> bool:
+        held.set()
+        return let_go.wait(LONG_S)
+
+    async def script(front: Front) -> None:
+        monkeypatch.setattr(front.app._desk, "settle", settle)
+        asked = asyncio.create_task(front.problem(encode(request(1))))
+        await asyncio.to_thread(held.wait, LONG_S)
+        front.app.dismiss()
+        asked.cancel()
+        try:
+            assert (await asked)[0] == 503
+        finally:
+            let_go.set()
 
     front.play(script)
 
