@@ -89,6 +89,8 @@ def postgres(url: str) -> dict[str, Any]:
         "PORT": query.pop("port", str(parts.port or "")),
         "OPTIONS": {**query, "pool": {"min_size": 1, "max_size": 16}},
         "CONN_MAX_AGE": 0,
+        # A connection of the pool that a restart of the server has broken is replaced instead of handed out.
+        "CONN_HEALTH_CHECKS": True,
     }
 
 
