@@ -33,7 +33,7 @@ def booked(draft: Draft, limits: Limits, horizon: Horizon, before: Sequence[Rese
             held = _more(draft, horizon, held, wish, missing)
         answer.append(held)
         limits.add(held)
-        horizon.changed(held.nodes)
+        horizon.changed()
     return answer
 
 

@@ -28,11 +28,10 @@ class Horizon:
         self._limits = limits
         self._now_ms = now_ms
         self._barred: dict[Pool, Matrix] = {}
-        self._dirty: set[str] = set()
 
-    def changed(self, nodes: Iterable[str]) -> None:
-        """Bars on these nodes, or what runs there, have changed."""
-        self._dirty.update(nodes)
+    def changed(self) -> None:
+        """Promises, or what runs, have changed since the last answer."""
+        self._barred.clear()
 
     def start(self, asker: Asker, shape: Shape, limit_ms: int, allowed: Iterable[str] | None) -> Reservation | None:
         """Where and when the gang could start at the earliest; None if not by waiting."""
@@ -74,8 +73,15 @@ class Horizon:
         snapshot = self._snapshot
         snapshot.rows.refresh(snapshot.jobs)
         nodes, plain = snapshot.rows.table(pool, snapshot.jobs)
-        barred = self._with_bars(pool, nodes, plain)
-        rows = np.maximum(barred, self._now_ms)
+        barred = self._barred.get(pool)
+        if barred is None:
+            barred = self._barred[pool] = self._with_bars(pool, plain)
+        rows = barred.copy()
+        own = self._limits.whole.get(asker.job)
+        if own is not None:
+            for node in own[1].whole:
+                if node.rack is not None and node.rack.pool is pool:
+                    self._write(rows, node, self.row(node, asker, shape, limit_ms))
         for name, bars in self._limits.by_node.items():
             node = snapshot.nodes[name]
             if node.rack is None or node.rack.pool is not pool:
@@ -87,25 +93,28 @@ class Horizon:
                 self._write(rows, node, self.row(node, asker, shape, limit_ms))
         return nodes, self._without_unfit(nodes, rows, shape)
 
-    def _with_bars(self, pool: Pool, nodes: list[Node], plain: Matrix) -> Matrix:
-        barred = self._barred.get(pool)
-        snapshot = self._snapshot
-        if barred is None:
-            barred = self._barred[pool] = plain.copy()
-            names = [name for name in self._limits.by_node if snapshot.nodes[name].rack is not None]
-        else:
-            names = list(self._dirty)
-        for name in names:
-            node = snapshot.nodes[name]
-            if node.rack is None or node.rack.pool is not pool:
-                continue
-            self._dirty.discard(name)
-            times = row_of(node, snapshot.jobs)
-            for bar in sorted(self._limits.by_node.get(name, ()), key=_begin):
-                if bar.to_ms is None:
-                    times = self._behind(times, bar, 0)
-            self._write(barred, node, times)
-        return barred
+    def _with_bars(self, pool: Pool, plain: Matrix) -> Matrix:
+        """The rows with every promise on them that lasts as long as its owner may run."""
+        rows = np.maximum(plain, self._now_ms)
+        for bar, layout in self._limits.whole.values():
+            at = [node.row for node in layout.whole if node.rack is not None and node.rack.pool is pool]
+            if at:
+                rows[at] = np.maximum(rows[at], min(self._end_of(bar), NEVER))
+        for name, bars in self._limits.by_node.items():
+            node = self._snapshot.nodes[name]
+            if node.rack is not None and node.rack.pool is pool:
+                times = rows[node.row].tolist()
+                for bar in sorted(bars, key=_begin):
+                    if bar.to_ms is None:
+                        times = self._behind(times, bar, 0)
+                self._write(rows, node, times)
+        return rows
+
+    def _end_of(self, bar: Bar) -> int:
+        """When the owner of a promise will be done at the latest."""
+        holder = self._snapshot.jobs.get(bar.job) if bar.job is not None else None
+        left = remaining_ms(holder.spec, holder.decision) if holder is not None else NEVER
+        return max(bar.from_ms, self._now_ms) + left
 
     @staticmethod
     def _write(matrix: Matrix, node: Node, times: list[int]) -> None:
@@ -123,7 +132,7 @@ class Horizon:
     def row(self, node: Node, asker: Asker, shape: Shape, limit_ms: int) -> list[int]:
         """The moments at which 1, 2, … GPUs of the node can be had for ``limit_ms``, ascending."""
         times = [max(at, self._now_ms) for at in row_of(node, self._snapshot.jobs)]
-        bars = [bar for bar in self._limits.by_node.get(node.name, ()) if _heeds(asker, bar)]
+        bars = [bar for bar in self._limits.on(node) if _heeds(asker, bar)]
         for bar in sorted(bars, key=_begin):
             times = self._behind(times, bar, limit_ms)
         if shape.cpu or shape.memory or shape.scratch:
@@ -134,9 +143,7 @@ class Horizon:
         """Move those GPUs of a row that a bar takes to its end, as far as a job would run into it."""
         end = bar.to_ms
         if end is None:
-            holder = self._snapshot.jobs.get(bar.job) if bar.job is not None else None
-            left = remaining_ms(holder.spec, holder.decision) if holder is not None else NEVER
-            end = max(bar.from_ms, self._now_ms) + left
+            end = self._end_of(bar)
         elif all(at + limit_ms <= bar.from_ms for at in times):
             return times
         begin = max(bar.from_ms, self._now_ms)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from scheduler.core.layout import Layout
 from scheduler.core.lifecycle import planned_end_ms
 from scheduler.core.snapshot import Snapshot
 from scheduler.core.topology import Node, Rack
@@ -33,13 +34,17 @@ class Bar:
 
 
 class Limits:
-    """All bars, by node; per rack the bitset of nodes that have any. ``timed``: some close at a set time."""
+    """All bars: those on whole nodes by rack, as (moment, bitset of nodes, bar), and by owner; the others by node, with
+    the bitset of such nodes by rack. ``timed``: some close at a set time.
+    """
 
     def __init__(self, snapshot: Snapshot, now_ms: int) -> None:
         self._snapshot = snapshot
         self._now_ms = now_ms
         self.by_node: dict[str, list[Bar]] = {}
         self.masks: dict[Rack, int] = {}
+        self.closed: dict[Rack, list[tuple[int, int, Bar]]] = {}
+        self.whole: dict[str, tuple[Bar, Layout]] = {}
         self.timed = False
         self._add_windows()
 
@@ -57,29 +62,55 @@ class Limits:
         job = self._snapshot.jobs.get(held.job) if held.job is not None else None
         if job is None and held.team is None:
             return
-        why = Reason.HELD_FOR_LARGER_JOB if job is not None else Reason.RESERVED
+        layout = self._snapshot.layouts.of(held, self._snapshot.nodes)
+        if job is None:
+            for node, takes in layout.partial:
+                self._bar(node, Bar(held.start_ms, held.end_ms, takes, Reason.RESERVED, None, held.team))
+            return
         start = self._now_ms if held.firm else held.start_ms
-        team = job.spec.team if job is not None else held.team
-        for name, takes in zip(held.nodes, held.takes, strict=True):
-            node = self._snapshot.nodes.get(name)
-            if node is None:
-                continue
-            if job is None:
-                self._bar(node, Bar(start, held.end_ms, takes, why, None, team))
-            else:
-                self._bar(node, Bar(start, None, takes, why, job.id, team, job.priority, not held.firm))
+        owner = (job.id, job.spec.team, job.priority, not held.firm)
+        for node, takes in layout.partial:
+            self._bar(node, Bar(start, None, takes, Reason.HELD_FOR_LARGER_JOB, *owner))
+        if layout.whole:
+            size = layout.racks[0][0].pool.size
+            bar = Bar(start, None, size, Reason.HELD_FOR_LARGER_JOB, *owner)
+            self.whole[job.id] = (bar, layout)
+            for rack, mask in layout.racks:
+                self.closed.setdefault(rack, []).append((start, mask, bar))
 
     def remove(self, held: Reservation) -> None:
         """Open again what a reservation held."""
-        for name in held.nodes:
-            bars = self.by_node.get(name)
+        layout = self._snapshot.layouts.of(held, self._snapshot.nodes)
+        for node, _ in layout.partial:
+            bars = self.by_node.get(node.name)
             if bars is None:
                 continue
             bars[:] = [bar for bar in bars if bar.job != held.job or (held.job is None and bar.team != held.team)]
-            node = self._snapshot.nodes[name]
             if not bars and node.rack is not None:
-                del self.by_node[name]
+                del self.by_node[node.name]
                 self.masks[node.rack] &= ~node.bit
+        if held.job is not None and self.whole.pop(held.job, None) is not None:
+            for rack, _ in layout.racks:
+                entries = [entry for entry in self.closed[rack] if entry[2].job != held.job]
+                if entries:
+                    self.closed[rack] = entries
+                else:
+                    del self.closed[rack]
+
+    def shut(self, rack: Rack, end_ms: int, asker: Asker) -> int:
+        """The nodes of the rack that are closed whole to a job that ends at ``end_ms``."""
+        mask = 0
+        for start, nodes, bar in self.closed.get(rack, ()):
+            if start < end_ms and asker.heeds(bar):
+                mask |= nodes
+        return mask
+
+    def on(self, node: Node) -> list[Bar]:
+        """All bars of one node."""
+        bars = list(self.by_node.get(node.name, ()))
+        if node.rack is not None:
+            bars += [bar for _, mask, bar in self.closed.get(node.rack, ()) if mask & node.bit]
+        return bars
 
     def _bar(self, node: Node, bar: Bar) -> None:
         self.timed = self.timed or bar.job is None

@@ -60,6 +60,8 @@ class Sieve:
         for provider, nodes in rack.by_spot.items():
             if provider not in shape.spot:
                 mask &= ~nodes
+        if rack in self._limits.closed:
+            mask &= ~self._limits.shut(rack, self._end_ms, self._asker)
         limited = self._limits.masks.get(rack, 0) & mask
         for at in bits(limited):
             node = rack.nodes[at]

@@ -44,6 +44,7 @@ class Holds:
         self._teams: list[Reservation] = []
         self._in_force: set[str] = set()
         self._replans: set[str] = set()
+        self._reviewed = draft.snapshot.reviews != draft.snapshot.holds_reviewed
         self._disturbed: set[str] = set()
         zones = draft.snapshot.topology.zones.values()
         self._largest_node = max((size for zone in zones for size in zone.pools), default=1)
@@ -102,7 +103,7 @@ class Holds:
         """A job was given GPUs of these nodes."""
         self.drop(job)
         self._disturbed.update(nodes)
-        self._horizon.changed(nodes)
+        self._horizon.changed()
 
     # --- how many -----------------------------------------------------------------------------------------------
 
@@ -131,7 +132,7 @@ class Holds:
         """The holder cannot start now: from here on its promise binds; it is renewed if broken, moved up if it can."""
         name = job.id
         held = self._of[name]
-        if not self._whole(held) or (not held.firm and self._late(job, held)):
+        if (self._reviewed and not self._whole(held)) or (not held.firm and self._late(job, held)):
             self.drop(name)
             renewed = self._start(job)
             if renewed is not None:
@@ -200,7 +201,7 @@ class Holds:
         self._limits.add(held)
         self._in_force.add(held.job)
         self._disturbed.update(held.nodes)
-        self._horizon.changed(held.nodes)
+        self._horizon.changed()
 
     def put(self, held: Reservation) -> None:
         """Hold these nodes for a job, in place of what was held for it."""
@@ -214,7 +215,7 @@ class Holds:
             self._all.remove(held)
             self._limits.remove(held)
             self._in_force.discard(job)
-            self._horizon.changed(held.nodes)
+            self._horizon.changed()
 
     def give_way(self, job: str, nodes: set[str]) -> None:
         """Drop what was merely planned on these nodes: somebody is stopped there for ``job``."""
@@ -236,6 +237,8 @@ class Holds:
             self._draft.late.add(ALL)
         if events or self._teams != self._teams_before:
             self._draft.reserve(Reservations((*self._teams, *self._of.values())), events)
+        else:
+            self._snapshot.holds_reviewed = self._snapshot.reviews
 
 
 def _event(kind: EventKind, job: str, held: Reservation, now_ms: int) -> Event:

@@ -11,6 +11,7 @@ from fractions import Fraction
 from heapq import heappop, heappush
 
 from scheduler.core.job import NEW, Job, mask_of
+from scheduler.core.layout import Layouts
 from scheduler.core.lifecycle import due_ms
 from scheduler.core.quota import CPU, MEMORY, Branch, Quota
 from scheduler.core.rows import Rows
@@ -51,12 +52,15 @@ class Snapshot:
         self.before_ms = 0
         self.work = Work()
         self.rows = Rows()
+        self.layouts = Layouts()
         self.replan: set[str] = set()
         self.replanned_ms: dict[str, int] = {}
         self.stopping: set[str] = set()
         self.evict_again_ms: int | None = None
         self.evicted_ms = 0
         self.quiet_until_ms = 0
+        self.reviews = 0
+        self.holds_reviewed = -1
         self.repaired_ms = 0
         self.holding: dict[str, Job] = {}
         self.parked: dict[str, Job] = {}
@@ -346,6 +350,7 @@ class Snapshot:
         node.intent = intent
         if old is None or intent is None or not _same_inventory(old, intent):
             self.rows.forget()
+            self.layouts.forget()
             if old is not None:
                 self.topology.remove(node, old)
                 node.cpus_free -= old.cpus
@@ -375,7 +380,10 @@ class Snapshot:
         before, noticed = node.gangs, node.report.gone_at_ms if node.report is not None else None
         node.report = report
         node.gangs = {gang.job: gang for gang in report.gangs} if report is not None else {}
-        node.faulty = mask_of(report.faulty_gpus) if report is not None else 0
+        faulty = mask_of(report.faulty_gpus) if report is not None else 0
+        if faulty != node.faulty:
+            node.faulty = faulty
+            self.reviews += 1
         self._review(node, reported=True)
         for job, gang in node.gangs.items():
             if before.get(job) != gang:
@@ -393,7 +401,9 @@ class Snapshot:
         """Refile a node whose records changed, and have it and, unless only its report changed, its jobs looked at."""
         was = node.bucket
         self.rows.stale.add(node)
-        node.open = node.takes_work()
+        was_open, node.open = node.open, node.takes_work()
+        if node.open != was_open:
+            self.reviews += 1
         self.topology.refile(node)
         self.work.nodes.add(node.name)
         if node.decision is not None or not node.alive:
@@ -436,6 +446,7 @@ class Snapshot:
         if not self.work.expects(new):
             self.work.gain_all()
         self.reservations = new
+        self.layouts.keep(new.held)
 
     def set_reservation_intent(self, name: str, intent: ReservationIntent | None) -> None:
         """Take in a reservation that people want ahead of time, or that they no longer do."""

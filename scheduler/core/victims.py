@@ -177,6 +177,7 @@ class Search:
         for provider, mask in rack.by_spot.items():
             if provider not in self._shape.spot:
                 forbidden |= mask
+        forbidden |= self._limits.shut(rack, self._question.end_ms, self._question.asker)
         rooms = []
         for node in rack.nodes:
             if node.open and node.rack is rack and not node.bit & forbidden:
