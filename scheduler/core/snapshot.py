@@ -268,7 +268,8 @@ class Snapshot:
             job.parked = why
             self.parked[job.id] = job
             self.work.arrived.add(job.id)
-            self._set_timer(job)
+            if why is Reason.BACKOFF:  # only this one ends by time alone
+                self._set_timer(job)
             return
         spec = job.spec
         if job.shape is None or job.shape.avoid != job.decision.avoid:
