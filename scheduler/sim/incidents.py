@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -10,17 +10,19 @@ from nodes.agent.simulated import Behaviour
 from scheduler.core.types import JobIntent, NodeIntent, ReservationIntent
 from scheduler.sim import events
 from scheduler.sim.agents import late_rank
-from scheduler.sim.quota import Branch, Names, lay_over, tree, written
+from scheduler.sim.quota import lay_over, tree, written
+from scheduler.sim.scenario import Quota
 from scheduler.sim.world import World
 
 
 class Incidents:
     """Applies events to a world. It remembers the quota tree as laid out, and the idempotency keys that were used."""
 
-    def __init__(self, world: World, quota: Mapping[str, Branch], names: Names) -> None:
+    def __init__(self, world: World, quota: Quota) -> None:
         self._world = world
-        self._quota = quota
-        self._names = names
+        self._quota = quota.branches
+        self._names = quota.names
+        self._open = quota.open
         self._quota_version = 1
         self._requests: dict[tuple[str, str], str] = {}
 
@@ -111,7 +113,7 @@ class Incidents:
     def quota(self, event: events.QuotaEdit) -> None:
         self._quota = lay_over(self._quota, event.tree)
         self._quota_version += 1
-        self._world.set_quota(tree(self._quota, self._names, self._quota_version))
+        self._world.set_quota(tree(self._quota, self._names, self._quota_version, self._open))
         self._world.log.write(self._world.clock(), "quota", quota=written(self._quota))
 
     def leader_crash(self, event: events.LeaderCrash) -> None:

@@ -59,7 +59,7 @@ class Log:
             priority=f"P{spec.priority}",
             max_runtime=self.duration(spec.max_runtime_ms),
             hint=spec.hint.value,
-            spot_ok=spec.spot_ok,
+            spot_ok=spec.checkpoint is not None if spec.spot_ok is None else spec.spot_ok,
             state=state,
             reason=reason,
         )

@@ -98,13 +98,13 @@ class Names:
         return found[0]
 
 
-def tree(branches: Mapping[str, Branch], names: Names, version: int) -> QuotaTree:
-    """The records of the tree."""
+def tree(branches: Mapping[str, Branch], names: Names, version: int, open_to_all: bool = False) -> QuotaTree:
+    """The records of the tree. ``open_to_all``: teams that it does not name exist as well."""
     nodes = []
     for path, branch in walk(branches):
         parent = names.of[path[:-1]] if len(path) > 1 else None
         nodes.append(replace(QuotaNode(names.of[path], parent), **branch.fields))
-    return QuotaTree(tuple(nodes), version)
+    return QuotaTree(tuple(nodes), version, open_to_all)
 
 
 def written(branches: Mapping[str, Branch]) -> dict[str, Any]:

@@ -63,11 +63,12 @@ class Recorder:
             if record.over:
                 candidates[job] = None
                 for other in record.spec.after:
-                    self._waiting_for[other].discard(job)
-                    candidates[other] = None
+                    if other in self._waiting_for:
+                        self._waiting_for[other].discard(job)
+                        candidates[other] = None
         for job in candidates:
-            record = self._history.jobs[job]
-            if record.over and not record.held and not self._waiting_for.get(job):
+            record = self._history.jobs.get(job)
+            if record is not None and record.over and not record.held and not self._waiting_for.get(job):
                 yield job
 
 

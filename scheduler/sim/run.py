@@ -8,7 +8,7 @@ from typing import Any
 
 from scheduler.core import invariants
 from scheduler.core.snapshot import Snapshot
-from scheduler.core.types import Plan, QuotaTree
+from scheduler.core.types import Plan
 from scheduler.sim.checker import Checker
 from scheduler.sim.expectations import Expectation
 from scheduler.sim.incidents import Incidents
@@ -56,13 +56,13 @@ class _Run:
         self._log = Log(scenario.start_ms, (self._check_line, *writers))
         settings, quota = scenario.settings, scenario.quota
         self._log.fleet(scenario.start_ms, scenario.hosts, written(quota.branches), settings.written)
-        records = QuotaTree(open=True) if quota.open else tree(quota.branches, quota.names, 1)
+        records = tree(quota.branches, quota.names, 1, quota.open)
         setting = Setting(
             scenario.start_ms, scenario.hosts, records, settings.policy, settings.tick_ms, settings.lease_ms
         )
         self._world = World(setting, self._log)
         self._world.control.inspect = self._inspect
-        self._incidents = Incidents(self._world, quota.branches, quota.names)
+        self._incidents = Incidents(self._world, quota)
         self._events = list(reversed(scenario.events))
         timed = [line for line in scenario.expectations if line.at_ms is not None]
         self._due = sorted(timed, key=_at_ms, reverse=True)
