@@ -50,7 +50,7 @@ REPORTING_THREADS = 8
 MOST_LOOK_UPS = 256
 """Tokens that may wait for the database at the same time; an agent that is turned away asks again."""
 
-_STATUS = {
+STATUS = {
     Outcome.STALE: (409, "Stale message"),
     Outcome.OLD_BOOT: (409, "Replaced"),
     Outcome.OTHER_NODE: (403, "Not this node's token"),
@@ -60,6 +60,7 @@ _STATUS = {
     Outcome.STORE_AWAY: (503, "A store is away"),
     Outcome.ENDING: (503, "Shutting down"),
 }
+"""Status and title of each refusal."""
 
 
 class Gone(Exception):
@@ -259,7 +260,7 @@ async def _body(scope: dict[str, Any], receive: Receive) -> bytes:
 
 
 async def _send_problem(send: Send, outcome: Outcome, detail: str) -> None:
-    status, title = _STATUS[outcome]
+    status, title = STATUS[outcome]
     headers = {401: [(b"www-authenticate", b"Bearer")], 503: [(b"retry-after", b"1")]}.get(status, [])
     await _send(send, status, _problem(status, f"urn:gangway:problem:{outcome}", title, detail), headers=headers)
 

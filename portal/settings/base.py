@@ -134,7 +134,7 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "REDOC_DIST": "SIDECAR",
     "OAS_VERSION": "3.1.0",
-    "POSTPROCESSING_HOOKS": ["portal.api.description.add_components"],
+    "POSTPROCESSING_HOOKS": ["portal.api.description.add_components", "portal.api.agent_description.add_agents"],
 }
 
 LANGUAGE_CODE = "en"
