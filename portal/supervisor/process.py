@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 MAX_LOG_BYTES = 16 * 1024 * 1024
+LONGEST_LAST_WORDS = 300
 
 
 class CannotStart(Exception):
@@ -97,7 +98,9 @@ class Child:
     def last_words(self) -> str:
         """The last line of its log."""
         lines = [line for line in self.log.read_text(errors="replace").splitlines() if line.strip()]
-        return lines[-1] if lines else f"it said nothing (exit status {self.exit_code()})"
+        if not lines:
+            return f"it said nothing (exit status {self.exit_code()})"
+        return lines[-1] if len(lines[-1]) <= LONGEST_LAST_WORDS else f"{lines[-1][:LONGEST_LAST_WORDS]} …"
 
     def _signal(self, number: signal.Signals, *, group: bool = False) -> None:
         try:

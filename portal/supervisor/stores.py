@@ -62,7 +62,7 @@ def _postgres(stores: Stores, data: Path) -> str:
 
 def _etcd(stores: Stores, data: Path) -> str:
     port = free_port()
-    stores.programs.append(etcd.program(data / "etcd", port))
+    stores.programs.append(etcd.program(data / "etcd", port, executable=etcd.same_binary(data / "etcd-binary")))
     return etcd.url(port)
 
 

