@@ -7,12 +7,13 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduler.core.layout import Layout
 from scheduler.core.lifecycle import planned_end_ms, remaining_ms
 from scheduler.core.limits import Asker, Bar, Limits
 from scheduler.core.placement import zones_for
 from scheduler.core.rows import NEVER, Matrix, row_of
 from scheduler.core.snapshot import Snapshot
-from scheduler.core.topology import Node, Pool, Rack, Zone
+from scheduler.core.topology import Node, Pool, Rack, Zone, bits
 from scheduler.core.types import Hint, Reservation
 from scheduler.core.waiting import Shape
 
@@ -79,9 +80,9 @@ class Horizon:
         rows = barred.copy()
         own = self._limits.whole.get(asker.job)
         if own is not None:
-            for node in own[1].whole:
-                if node.rack is not None and node.rack.pool is pool:
-                    self._write(rows, node, self.row(node, asker, shape, limit_ms))
+            self._open_own(rows, plain, pool, own[1])
+            for node in self._shared(own[1], pool):
+                self._write(rows, node, self.row(node, asker, shape, limit_ms))
         for name, bars in self._limits.by_node.items():
             node = snapshot.nodes[name]
             if node.rack is None or node.rack.pool is not pool:
@@ -91,7 +92,25 @@ class Horizon:
         if shape.cpu or shape.memory or shape.scratch:
             for node in nodes:
                 self._write(rows, node, self.row(node, asker, shape, limit_ms))
-        return nodes, self._without_unfit(nodes, rows, shape)
+        return nodes, self._without_unfit(nodes, rows, shape, any(rack.by_spot for rack in pool.racks))
+
+    def _open_own(self, rows: Matrix, plain: Matrix, pool: Pool, own: Layout) -> None:
+        """Show the asker its own nodes as they are without its promise."""
+        at = [node.row for node in own.whole if node.rack is not None and node.rack.pool is pool]
+        if at:
+            rows[at] = np.maximum(plain[at], self._now_ms)
+
+    def _shared(self, own: Layout, pool: Pool) -> Iterable[Node]:
+        """Those nodes of a promise on which others have a bar, too."""
+        for rack, mask in own.racks:
+            if rack.pool is not pool:
+                continue
+            others = self._limits.masks.get(rack, 0)
+            for _, nodes, bar in self._limits.closed.get(rack, ()):
+                if bar.job != own.held.job:
+                    others |= nodes
+            for at in bits(mask & others):
+                yield rack.nodes[at]
 
     def _with_bars(self, pool: Pool, plain: Matrix) -> Matrix:
         """The rows with every promise on them that lasts as long as its owner may run."""
@@ -121,11 +140,12 @@ class Horizon:
         matrix[node.row] = times + [NEVER] * (matrix.shape[1] - len(times))
 
     @staticmethod
-    def _without_unfit(nodes: list[Node], rows: Matrix, shape: Shape) -> Matrix:
-        if shape.avoid or any(node.intent is not None and node.intent.spot for node in nodes):
+    def _without_unfit(nodes: list[Node], rows: Matrix, shape: Shape, spot: bool) -> Matrix:
+        """Rule out what the asker avoids and the spot hosts that it may not use."""
+        if shape.avoid or spot:
             for node in nodes:
-                spot = node.intent.spot if node.intent is not None else None
-                if node.name in shape.avoid or (spot is not None and spot not in shape.spot):
+                provider = node.intent.spot if node.intent is not None else None
+                if node.name in shape.avoid or (provider is not None and provider not in shape.spot):
                     rows[node.row] = NEVER
         return rows
 
