@@ -27,6 +27,7 @@ from nodes.agent.limits import allow_many_files
 from nodes.agent.simulated import Behaviour, SimulatedExecutor, behaviour_from_environment
 from nodes.agent.state import State, StateUnusable
 from nodes.protocol import Inventory, boot_id
+from scheduler import logs
 from scheduler.core.types import Assignment
 
 log = structlog.get_logger(__name__)
@@ -132,6 +133,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the fleet; the exit status is 0 after SIGTERM or Ctrl-C, 1 when its state is of no use."""
     arguments = _arguments(argv)
+    logs.configure()
     allow_many_files()
     inventories = hosts(arguments.size)
     try:

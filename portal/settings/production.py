@@ -4,6 +4,9 @@ from django.core.exceptions import ImproperlyConfigured
 
 from portal.settings.base import *  # noqa: F403
 from portal.settings.base import ALLOWED_HOSTS, SECRET_KEY
+from scheduler import logs
+
+logs.configure()
 
 if not SECRET_KEY:
     raise ImproperlyConfigured("GANGWAY_SECRET_KEY is not set: give it 50 random characters")
