@@ -31,7 +31,7 @@ def add_agents(result: dict[str, Any], generator: Any, request: Any, public: boo
     result["components"].setdefault("securitySchemes", {})[_SCHEME] = {
         "type": "http",
         "scheme": "bearer",
-        "description": f"A node's own token: {MIN_LENGTH} to {MAX_LENGTH} characters, its agent's choice or given to it.",
+        "description": f"A node's own token: {MIN_LENGTH} to {MAX_LENGTH} characters, chosen or given.",
     }
     result["paths"][REGISTER_PATH] = {"post": _register()}
     result["paths"][SYNC_PATH] = {"post": _sync()}
