@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from threading import Condition, Thread
 from time import monotonic
 from typing import Any
@@ -23,8 +23,14 @@ from scheduler.store.etcd.channel import Channel, Member, Metadata
 BUFFER = 1_000
 """Batches that wait to be taken before the stream is read no further: a slow taker slows etcd, not memory."""
 BACKOFF_S = (0.05, 0.1, 0.2, 0.5, 1.0)
+ASK_S = 2.0
+"""How often etcd is asked for a sign of life: a peer that froze keeps its connection, and gRPC's pings miss it."""
+SILENT_S = 6.0
+"""A stream on which nothing came for so long counts as broken."""
 # A member cut off from its cluster ends the stream instead of keeping it silent.
 _REQUIRE_LEADER = (("hasleader", "true"),)
+_ASKED_FOR = -1
+"""The watch id under which etcd answers a request for progress."""
 
 
 class EtcdWatch:
@@ -37,6 +43,7 @@ class EtcdWatch:
         self._news = Condition()
         self._batches: deque[Batch] = deque()
         self._fragments: list[Any] = []
+        self._heard_at = 0.0
         self._connected = False
         self._closed = False
         self._compacted: Compacted | None = None
@@ -57,6 +64,7 @@ class EtcdWatch:
                 return batch
             if self._compacted is not None:
                 raise self._compacted
+            self._listen_for_life()
             if not self._connected:
                 raise StoreUnavailable(f"etcd: the watch is broken: {self._trouble}")
             return None
@@ -65,6 +73,14 @@ class EtcdWatch:
         with self._news:
             self._closed = True
             self._news.notify_all()
+            if self._call is not None:
+                self._call.cancel()
+
+    def _listen_for_life(self) -> None:
+        """Break a stream that has gone silent; the reader opens another."""
+        if self._connected and monotonic() - self._heard_at > SILENT_S:
+            self._connected = False
+            self._trouble = f"etcd has said nothing for {SILENT_S:.0f} s"
             if self._call is not None:
                 self._call.cancel()
 
@@ -104,7 +120,7 @@ class EtcdWatch:
         """
         requests: SimpleQueue[Any] = SimpleQueue()
         requests.put(rpc.WatchRequest(create_request=self._request()))
-        call = member.watch.Watch(_until_none(requests), metadata=metadata + _REQUIRE_LEADER)
+        call = member.watch.Watch(_spoken(requests), metadata=metadata + _REQUIRE_LEADER)
         with self._news:
             self._call = call
             if self._closed:
@@ -147,8 +163,11 @@ class EtcdWatch:
                 self._take_events(answer)
             self._news.notify_all()
             self._news.wait_for(lambda: len(self._batches) < BUFFER or self._over())
+            self._heard_at = monotonic()
 
     def _take_events(self, answer: Any) -> None:
+        if answer.watch_id == _ASKED_FOR:
+            return  # a sign of life; its revision may be ahead of events that are still to come (etcd issue 15220)
         self._fragments += answer.events
         if answer.fragment:
             return
@@ -174,9 +193,15 @@ def _changed(event: Any) -> Changed:
     return Changed(found.key, found)
 
 
-def _until_none(requests: SimpleQueue[Any]) -> Iterator[Any]:
-    """The requests of a stream; it stays open until None is put."""
-    while (request := requests.get()) is not None:
+def _spoken(requests: SimpleQueue[Any]) -> Iterator[Any]:
+    """The requests of a stream, and in their pauses one for a sign of life; it stays open until None is put."""
+    while True:
+        try:
+            request = requests.get(timeout=ASK_S)
+        except Empty:
+            request = rpc.WatchRequest(progress_request=rpc.WatchProgressRequest())
+        if request is None:
+            return
         yield request
 
 

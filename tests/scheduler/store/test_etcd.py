@@ -18,6 +18,7 @@ from portal.supervisor.servers.etcd import EtcdServer, Tls, cluster
 from scheduler.store.base import Committed, Compacted, Compare, Put, StoreUnavailable, Transaction
 from scheduler.store.etcd import EtcdStore
 from scheduler.store.etcd.store import WINDOW
+from scheduler.store.etcd.watch import ASK_S, SILENT_S
 from tests.scheduler.store.cable import Cable
 from tests.scheduler.store.certificates import authority, certificate
 from tests.scheduler.store.conftest import compact
@@ -118,6 +119,23 @@ def test_a_watch_resumes_where_it_was_when_its_cable_is_mended(
         watch.next(0.5)
     cable.mend()
     assert [*first_value(watch)] in ([b"2", b"3"], [b"2"])
+
+
+def test_a_watch_notices_a_server_that_froze_and_goes_on_when_it_thaws(
+    own_etcd: EtcdServer, cable: Cable, stores: Stores, prefix: str
+) -> None:
+    near, far = opened(stores, own_etcd.url), opened(stores, cable.url)
+    watch = far.watch(prefix, near.commit([], [Put(prefix + "a", b"1")]).revision)
+    assert first_value(watch) == [b"1"]
+    cable.deaf = True
+    until = monotonic() + SILENT_S + ASK_S + 5
+    with pytest.raises(StoreUnavailable):
+        while monotonic() < until:
+            watch.next(0.2)
+    near.commit([], [Put(prefix + "a", b"2")])
+    cable.cut()
+    cable.mend()
+    assert first_value(watch) == [b"2"]
 
 
 def test_a_watch_that_was_away_for_too_long_says_that_it_lost_changes(
