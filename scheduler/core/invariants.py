@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from scheduler.core.lifecycle import may_move
 from scheduler.core.snapshot import Snapshot
@@ -88,6 +89,9 @@ class _Replay:
             return
         old, new = self._decisions.get(change.job, job.decision), change.decision
         self._decisions[change.job] = new
+        if old.phase is Phase.STARTING and any(event.kind is EventKind.START for event in change.events):
+            yield from self._started(change)
+            old = replace(old, phase=Phase.RUNNING)  # one change may hold a start and what followed on it
         if old.phase is not new.phase and not may_move(old.phase, new.phase):
             yield f"moves from {old.phase} to {new.phase}"
         if old.phase in HOLDING and new.phase in HOLDING and old.allocation != new.allocation:
@@ -98,7 +102,7 @@ class _Replay:
         if new.phase in HOLDING and old.phase not in HOLDING:
             yield from self._bound(change)
         if old.phase is Phase.STARTING and new.phase is Phase.RUNNING:
-            yield from self._started(change)
+            yield "runs without having been started"
 
     def _bound(self, change: JobChange) -> Iterator[str]:
         spec, new = self._snapshot.jobs[change.job].spec, change.decision
