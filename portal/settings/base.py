@@ -87,7 +87,7 @@ def postgres(url: str) -> dict[str, Any]:
         "PASSWORD": unquote(parts.password or ""),
         "HOST": query.pop("host", parts.hostname or ""),
         "PORT": query.pop("port", str(parts.port or "")),
-        "OPTIONS": {**query, "pool": {"min_size": 1, "max_size": 16}},
+        "OPTIONS": {**query, "pool": {"min_size": 1, "max_size": 16, "timeout": 10}},
         "CONN_MAX_AGE": 0,
         # A connection of the pool that a restart of the server has broken is replaced instead of handed out.
         "CONN_HEALTH_CHECKS": True,
