@@ -30,7 +30,9 @@ def read(user: User, body: Any) -> JobRequest:
     Raises:
         Invalid: what is wrong with it.
     """
-    request = requests.parse(body, rights(standing(user), quotas.tree()), nodes.largest_zones(), owner=user.email)
+    request = requests.parse(
+        body, rights(standing(user), quotas.tree_in_force()), nodes.largest_zones(), owner=user.email
+    )
     if isinstance(request, list):
         raise Invalid(request)
     return request

@@ -10,6 +10,9 @@ from django.db.models import Max, Subquery
 from quotas import models
 from scheduler.core.types import QuotaNode, QuotaTree
 
+_kept: tuple[int, QuotaTree] = (0, QuotaTree())
+"""The primary key of the revision that was read last, and its tree. Keys are never used again, versions might be."""
+
 
 def tree() -> QuotaTree:
     """The whole tree, parents before their children, siblings by name, with the version in force. One query."""
@@ -19,6 +22,21 @@ def tree() -> QuotaTree:
     nodes = tuple(_core(row, names.get(row.parent_id)) for row in _parents_first(rows))
     # Without a row there is nothing that the version could hang on.
     return QuotaTree(nodes=nodes, version=(rows[0].in_force or 0) if rows else version())
+
+
+def tree_in_force() -> QuotaTree:
+    """The tree, read anew only where another revision is in force than at the last call: one small query until then.
+
+    All callers share it. Not for a transaction that is about to change the tree.
+    """
+    global _kept
+    newest = models.QuotaRevision.objects.order_by("-version").values_list("pk", "version").first()
+    if newest is not None and newest[0] == _kept[0]:
+        return _kept[1]
+    found = tree()
+    if newest is not None and found.version == newest[1]:
+        _kept = (newest[0], found)
+    return found
 
 
 def version() -> int:

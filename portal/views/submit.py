@@ -65,7 +65,7 @@ class Forms:
 
     def __init__(self, request: HttpRequest) -> None:
         self.person = cast(User, request.user).email
-        self.rights = submission.rights(standing_of(request), quotas.tree())
+        self.rights = submission.rights(standing_of(request), quotas.tree_in_force())
         self.types = nodes.largest_zones()
 
     def make(self, **more: Any) -> SubmitForm:

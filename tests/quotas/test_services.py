@@ -75,6 +75,21 @@ def test_reading_the_tree_takes_one_query(django_assert_num_queries) -> None:
         selectors.tree()
 
 
+def test_a_tree_in_force_is_read_once_and_again_after_each_change(django_assert_num_queries) -> None:
+    services.apply(TREE, at=NOW)
+    selectors.tree_in_force()
+    with django_assert_num_queries(1):
+        assert selectors.tree_in_force() == QuotaTree(TREE.nodes, version=1)
+    services.apply(QuotaTree((ADS,)), at=NOW)
+    assert selectors.tree_in_force() == QuotaTree((ADS,), version=2)
+
+
+def test_without_a_revision_nothing_is_remembered() -> None:
+    assert selectors.tree_in_force() == QuotaTree(version=0)
+    models.QuotaNode.objects.create(name="ads")
+    assert [node.name for node in selectors.tree_in_force().nodes] == ["ads"]
+
+
 def test_an_empty_tree_has_a_version_too() -> None:
     services.apply(TREE, at=NOW)
     assert services.apply(QuotaTree(), at=NOW) == selectors.tree() == QuotaTree(version=2)
