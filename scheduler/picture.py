@@ -3,7 +3,7 @@
 Pages, sockets, explanations and the agents' orders are computed from it. It never plans and never writes.
 
     with picture().reading() as snapshot:
-        reasons.explain(snapshot, policy, job, now_ms)
+        ranked(snapshot, policy, now_ms)
 
 It starts at its first use, or with the portal's ASGI lifespan; importing this module starts nothing.
 """
