@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from threading import Event
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from django.test import Client
 
 from portal.api import health
+from scheduler.store import keys
 
 
 @pytest.fixture(autouse=True)
@@ -60,6 +62,12 @@ def test_metrics_count_answers(ada: Any) -> None:
     ada.get("jobs")
     text = Client().get("/metrics").content.decode()
     assert 'gangway_api_requests_total{endpoint="Jobs",method="GET",status="200"}' in text
+
+
+def test_metrics_count_keys_that_cannot_be_read(show: Callable[..., None]) -> None:
+    assert "gangway_unreadable_keys 0.0" in Client().get("/metrics").content.decode()
+    show({keys.decision_job("j1"): b"{"})
+    assert "gangway_unreadable_keys 1.0" in Client().get("/metrics").content.decode()
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])
