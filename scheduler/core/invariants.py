@@ -42,6 +42,10 @@ class _Replay:
         self._plan = plan
         self._now_ms = now_ms
         self._owner: dict[tuple[str, int], str] = {}
+        self._touched = {
+            part.node for change in plan.changes if isinstance(change, JobChange) for part in change.decision.allocation
+        }
+        """The nodes on which the plan has something run: only there a GPU could get a second owner."""
         self._use: dict[tuple[str, str], int] = {}
         for job in snapshot.jobs.values():
             if job.phase in HOLDING:
@@ -54,6 +58,8 @@ class _Replay:
         """Enter what the decision holds; answers the GPUs that somebody else has."""
         clash = []
         for part in decision.allocation:
+            if part.node not in self._touched:
+                continue
             for gpu in part.gpus:
                 if self._owner.setdefault((part.node, gpu), job) != job:
                     clash.append((part.node, gpu))

@@ -20,14 +20,30 @@ def mask_of(gpus: tuple[int, ...]) -> int:
     return mask
 
 
+class Layout:
+    """How a gang lies on its nodes: each node's place in the allocation with the ranks on it, and all nodes."""
+
+    __slots__ = ("allocation", "nodes", "places")
+
+    def __init__(self, allocation: tuple[Slice, ...]) -> None:
+        self.allocation = allocation
+        self.nodes = tuple(part.node for part in allocation)
+        self.places: dict[str, tuple[int, Slice, tuple[int, ...]]] = {}
+        first = 0
+        for at, part in enumerate(allocation):
+            self.places[part.node] = (at, part, tuple(range(first, first + len(part.gpus))))
+            first += len(part.gpus)
+
+
 class Job:
     """A job with its wish and the decision about it. ``decision`` is never None: ``NEW`` where none was made."""
 
-    __slots__ = ("_intent", "decision", "group", "held", "id", "key", "leaf", "parked", "shape")
+    __slots__ = ("_intent", "_layout", "decision", "group", "held", "id", "key", "leaf", "parked", "shape")
 
     def __init__(self, job: str) -> None:
         self.id = job
         self._intent: JobIntent | None = None
+        self._layout = Layout(())
         self.decision: JobDecision = NEW
         self.held: tuple[Slice, ...] = ()
         self.leaf: Branch | None = None
@@ -48,6 +64,13 @@ class Job:
     @property
     def phase(self) -> Phase:
         return self.decision.phase
+
+    @property
+    def layout(self) -> Layout:
+        """The layout of the decision's allocation, worked out once an attempt."""
+        if self._layout.allocation is not self.decision.allocation:
+            self._layout = Layout(self.decision.allocation)
+        return self._layout
 
     @property
     def priority(self) -> int:

@@ -21,9 +21,7 @@ def orders(snapshot: Snapshot, node: str) -> tuple[Assignment, ...]:
 
 def _assignment(job: Job, node: str) -> Assignment:
     decision = job.decision
-    at = next(at for at, part in enumerate(decision.allocation) if part.node == node)
-    part = decision.allocation[at]
-    first = sum(len(earlier.gpus) for earlier in decision.allocation[:at])
+    at, part, ranks = job.layout.places[node]
     action = action_of(job)
     stop = decision.stop
     ending = action in (Action.CHECKPOINT, Action.STOP) and stop is not None
@@ -32,11 +30,11 @@ def _assignment(job: Job, node: str) -> Assignment:
         attempt=decision.attempt,
         fence=decision.fence,
         action=action,
-        ranks=tuple(range(first, first + len(part.gpus))),
+        ranks=ranks,
         gpus=part.gpus,
         world_size=job.spec.gpus,
         node_rank=at,
-        nodes=tuple(piece.node for piece in decision.allocation),
+        nodes=job.layout.nodes,
         deadline_ms=stop.deadline_ms if ending and stop is not None else decision.deadline_ms,
         saved_work_ms=decision.banked_ms,
         spec=job.spec,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from scheduler.committer import commit
 from scheduler.core.plan import plan
 from scheduler.core.snapshot import Snapshot
-from scheduler.core.types import Plan, Policy
+from scheduler.core.types import JobChange, Plan, Policy
 from scheduler.leader import Leader
 from scheduler.loader import Loader
 from scheduler.sim.clock import VirtualClock
@@ -24,10 +24,16 @@ FOREVER_S = 10**9
 
 @dataclass(frozen=True, slots=True)
 class Ticked:
-    """What a tick did. ``wake_ms`` as in ``Plan``; None too where nobody leads."""
+    """What a tick did.
+
+    ``wake_ms`` as in ``Plan``; None too where nobody leads. ``jobs`` are those of which a decision was committed.
+    ``elected``: this tick's process has just taken the lead.
+    """
 
     decided: bool = False
     wake_ms: int | None = None
+    jobs: tuple[str, ...] = ()
+    elected: bool = False
 
 
 class ControlPlane:
@@ -39,6 +45,7 @@ class ControlPlane:
         self._policy = policy
         self._ids = ids
         self._number = 0
+        self._token = 0
         self._leader: Leader | None = None
         self._loader: Loader | None = None
         self.inspect: Inspect | None = None
@@ -88,14 +95,16 @@ class ControlPlane:
         token = self._leader.hold()
         if token is None:
             return Ticked()
+        elected, self._token = token != self._token, token
         self._loader.catch_up(through=token)
         now_ms = self._clock()
         planned = plan(self._loader.snapshot, self._policy, now_ms, token)
         if not planned.changes:
-            return Ticked(False, planned.wake_ms)
+            return Ticked(False, planned.wake_ms, elected=elected)
         if self.inspect is not None:
             self.inspect(self._loader.snapshot, planned, now_ms)
         result = commit(self._store, self._loader, planned, token, self._ids)
         if result.halted:
             self._leader.resign()
-        return Ticked(True, planned.wake_ms)
+        jobs = tuple(change.job for change in result.committed if isinstance(change, JobChange))
+        return Ticked(True, planned.wake_ms, jobs, elected)

@@ -67,8 +67,8 @@ class Recorder:
                         self._waiting_for[other].discard(job)
                         candidates[other] = None
         for job in candidates:
-            record = self._history.jobs.get(job)
-            if record is not None and record.over and not record.held and not self._waiting_for.get(job):
+            known = self._history.jobs.get(job)
+            if known is not None and known.over and not known.held and not self._waiting_for.get(job):
                 yield job
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -83,7 +83,6 @@ class World:
         ids = (f"{number:012d}" for number in itertools.count(1)).__next__
         self.control = ControlPlane(self.store, self.clock, setting.policy, ids)
         self.recorder = Recorder(self.store, self.history, self._tell)
-        self._decisions = self.store.watch(keys.DECISION_JOBS, 1)
         self._outbox: list[Operation] = []
         self._timers: list[tuple[int, int, Callable[[], None]]] = []
         self._numbers = itertools.count()
@@ -216,8 +215,10 @@ class World:
         self._deliver()
         ticked = self.control.tick()
         self._tick_ms = self._next_tick(ticked.wake_ms)
-        self.recorder.drain()
-        self._give_orders()
+        if ticked.decided or ticked.elected:
+            self.recorder.drain()
+        if ticked.jobs or self._returned:
+            self._give_orders(ticked.jobs)
         return ticked.decided or self._news()
 
     def _news(self) -> bool:
@@ -265,15 +266,11 @@ class World:
         loader.load()
         return loader.snapshot
 
-    def _give_orders(self) -> bool:
-        """Tell the agents what changed for them; answers whether any job's decision did."""
-        batch = self._decisions.next(0)
-        if batch is None and not self._returned:
-            return False
+    def _give_orders(self, jobs: Iterable[str]) -> None:
+        """Tell the agents what the decisions about these jobs changed for them, and those that are back everything."""
         snapshot = self.snapshot()
         hosts, self._returned = self._returned, {}
-        changes = batch.changes if batch is not None else ()
-        for job in dict.fromkeys(change.key[len(keys.DECISION_JOBS) :] for change in changes):
+        for job in jobs:
             known = snapshot.jobs.get(job)
             decision = known.decision if known is not None else None
             now = tuple(part.node for part in decision.allocation) if decision is not None else ()
@@ -282,7 +279,6 @@ class World:
                 self._holders[job] = now
         for host in hosts:
             self.agents.order(host, orders(snapshot, host))
-        return True
 
     def greet(self, host: str) -> None:
         """An agent that is heard again gets its orders with its next sync."""
