@@ -25,6 +25,9 @@ LONGEST_BACKOFF_MS = 3_600_000
 FOR_OTHERS = frozenset({StopCause.PREEMPT, StopCause.RECLAIM, StopCause.REPAIR})
 """The stops that make room for somebody else; their number a day is bounded."""
 
+FINAL = frozenset({StopCause.CANCEL, StopCause.TIME_LIMIT})
+"""The stops after which a job is over."""
+
 Moved = tuple[JobDecision, list[Event]]
 
 
@@ -148,13 +151,13 @@ def on_loss(job: Job, cause: StopCause) -> OnLoss:
     return job.spec.on_preemption
 
 
-def returned(job: Job, decision: JobDecision, now_ms: int) -> Moved:
+def returned(job: Job, decision: JobDecision, now_ms: int, cause: StopCause | None = None) -> Moved:
     """The attempt is over and its GPUs are free: the job waits for its next attempt, or ends, as its cause demands.
 
-    ``decision`` is the last one of the attempt, with the stop that ended it.
+    ``decision`` is the last one of the attempt, with the stop that ended it; ``cause`` replaces that stop's own.
     """
     assert decision.stop is not None
-    cause = decision.stop.cause
+    cause = cause or decision.stop.cause
     done = work_done_ms(job, now_ms)
     wish = on_loss(job, cause)
     kept = 0 if wish is OnLoss.RESTART else min(decision.saved_work_ms, done)

@@ -203,16 +203,19 @@ def _start_timeout(draft: Draft, job: Job, sight: Sight) -> None:
 
 
 def _lost_while_stopping(draft: Draft, job: Job, decision: JobDecision, sight: Sight, events: list[Event]) -> bool:
-    """A node went away during a stop: there is nothing left to wait for, whatever the other nodes do."""
-    stop = decision.stop
+    """A node went away during a stop. Saved, or with the grace over, the stop goes on where ranks live; else there is
+    nothing left to wait for: the loss replaces the stop, though a job that was to end for good still does."""
+    stop, now = decision.stop, draft.now_ms
     assert stop is not None
-    if stop.saved or stop.over or not sight.living or job.intent.cancel:
+    if stop.saved or stop.over or (stop.deadline_ms is not None and now >= stop.deadline_ms):
         if sight.living:
             return False
         _return(draft, job, decision, events)
         return True
-    cutting, more = attempts.cut(job, StopCause.NODE_FAILURE, draft.now_ms)
-    _return(draft, job, replace(decision, stop=cutting.stop), [*events, *more])
+    cutting, more = attempts.cut(job, StopCause.NODE_FAILURE, now)
+    final = stop.cause if stop.cause in attempts.FINAL else StopCause.NODE_FAILURE
+    after, rest = attempts.returned(job, replace(decision, stop=cutting.stop), now, final)
+    draft.decide(job, after, [*events, *more, *rest])
     return True
 
 
