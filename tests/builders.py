@@ -90,6 +90,7 @@ class Cluster:
 
     def plan(self) -> Plan:
         """A plan that breaks no invariant and leaves the snapshot as it was."""
+        self.snapshot.tell_time(self.now_ms)
         before = picture(self.snapshot)
         made = plan(self.snapshot, self.policy, self.now_ms, 1)
         assert picture(self.snapshot) == before, "the plan left a trace"

@@ -22,7 +22,7 @@ def booked(draft: Draft, limits: Limits, horizon: Horizon, before: Sequence[Rese
     known = {held.name: held for held in before}
     answer = []
     for name, wish in sorted(snapshot.bookings.items(), key=lambda entry: (entry[1].start_ms, entry[0])):
-        if snapshot.before_ms < wish.end_ms <= now or snapshot.before_ms < wish.start_ms <= now:
+        if snapshot.planned_ms < wish.end_ms <= now or snapshot.planned_ms < wish.start_ms <= now:
             snapshot.work.gained.add(wish.gpu_type)
         if wish.end_ms <= now:
             continue

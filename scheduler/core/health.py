@@ -47,7 +47,7 @@ def _health(draft: Draft, node: Node) -> tuple[Health, str, int | None]:
         return _silent(draft, node)
     if old is Health.DOWN and _stale_ranks(draft, node):
         return old, "", None
-    failures = _recent(node.decision, now)
+    failures = _recent(node, now)
     if len({job for _, job in failures}) >= policy.quarantine_after:
         return Health.QUARANTINED, "jobs keep failing here", failures[0][0] + DAY_MS
     return Health.READY, "", None
@@ -78,17 +78,20 @@ def _stale_ranks(draft: Draft, node: Node) -> bool:
     return False
 
 
-def _recent(decision: NodeDecision | None, now_ms: int) -> list[tuple[int, str]]:
-    if decision is None:
+def _recent(node: Node, now_ms: int) -> list[tuple[int, str]]:
+    """The failures of the last day that nobody has pardoned, oldest first."""
+    if node.decision is None:
         return []
-    return sorted(failure for failure in decision.failures if failure[0] > now_ms - DAY_MS)
+    pardoned = node.intent.pardon_ms if node.intent is not None else 0
+    since = max(now_ms - DAY_MS, pardoned)
+    return sorted(failure for failure in node.decision.failures if failure[0] > since)
 
 
 def blame(draft: Draft, name: str, job: str) -> None:
     """Note that an attempt of ``job`` failed on the node; too many different jobs within a day set it aside."""
     node = draft.snapshot.node(name)
     decision = node.decision or NodeDecision()
-    failures = tuple(f for f in _recent(decision, draft.now_ms) if f[1] != job)
+    failures = tuple(f for f in _recent(node, draft.now_ms) if f[1] != job)
     decision = replace(decision, failures=(*failures, (draft.now_ms, job)))
     events = []
     if len(decision.failures) >= draft.policy.quarantine_after and decision.health is Health.READY:
@@ -126,7 +129,7 @@ def _wake_for_windows(draft: Draft) -> None:
             for edge in (window.start_ms, window.end_ms):
                 if edge > now:
                     draft.wake(edge)
-                elif edge > snapshot.before_ms:
+                elif edge > snapshot.planned_ms:
                     snapshot.work.gained.add(node.intent.gpu_type)
             if window.start_ms <= now < window.end_ms:
                 snapshot.work.jobs.update(node.jobs)

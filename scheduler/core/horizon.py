@@ -125,7 +125,7 @@ class Horizon:
                 times = rows[node.row].tolist()
                 for bar in sorted(bars, key=_begin):
                     if bar.to_ms is None:
-                        times = self._behind(times, bar, 0)
+                        times = self._behind(times, bar, NEVER)
                 self._write(rows, node, times)
         return rows
 
@@ -161,11 +161,9 @@ class Horizon:
 
     def _behind(self, times: list[int], bar: Bar, limit_ms: int) -> list[int]:
         """Move those GPUs of a row that a bar takes to its end, as far as a job would run into it."""
-        end = bar.to_ms
-        if end is None:
-            end = self._end_of(bar)
-        elif all(at + limit_ms <= bar.from_ms for at in times):
+        if all(at + limit_ms <= bar.from_ms for at in times):
             return times
+        end = bar.to_ms if bar.to_ms is not None else self._end_of(bar)
         begin = max(bar.from_ms, self._now_ms)
         ready = sum(1 for at in times if at <= begin)
         first = max(0, ready - bar.takes)

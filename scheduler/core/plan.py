@@ -31,4 +31,5 @@ def plan(snapshot: Snapshot, policy: Policy, now_ms: int, fence: int) -> Plan:
     draft.wake(snapshot.next_timer())
     wake = min(draft.wakes) if draft.wakes else None
     snapshot.work.end(taken, draft.expected(), draft.late)
+    snapshot.planned_ms = now_ms
     return Plan(decided.changes, wake)

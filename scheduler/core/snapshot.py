@@ -49,7 +49,7 @@ class Snapshot:
         self.bookings: dict[str, ReservationIntent] = {}
         self.fading = Fading(86_400_000)
         self.now_ms = 0
-        self.before_ms = 0
+        self.planned_ms = -1
         self.work = Work()
         self.rows = Rows()
         self.layouts = Layouts()
@@ -69,6 +69,7 @@ class Snapshot:
         self.windowed: set[str] = set()
         self.unwell: set[str] = set()
         self.timers: list[tuple[int, str]] = []
+        self._fades = False
         self._all_jobs: dict[str, Job] = {}
         self._all_nodes: dict[str, Node] = {}
 
@@ -307,7 +308,7 @@ class Snapshot:
 
     def tell_time(self, now_ms: int) -> None:
         """Move the clock: jobs whose deadline has come are looked at again, those whose back-off is over may start."""
-        self.before_ms, self.now_ms = self.now_ms, now_ms
+        self.now_ms = now_ms
         while self.timers and self.timers[0][0] <= now_ms:
             _, name = heappop(self.timers)
             job = self.jobs.get(name)
@@ -330,8 +331,9 @@ class Snapshot:
 
     def fade(self, half_life_ms: int) -> None:
         """Use this half-life for recent use. What is over under another one is forgotten; what runs is counted anew."""
-        if half_life_ms == self.fading.half_life_ms and self.fading.origin_ms:
+        if half_life_ms == self.fading.half_life_ms and self._fades:
             return
+        self._fades = True
         self.fading = Fading(half_life_ms, self.now_ms)
         self._recharge()
 

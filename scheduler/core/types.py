@@ -207,7 +207,8 @@ class NodeIntent:
     """``intent/nodes/<node>``: inventory as registered and what on-call wants of the node.
 
     ``cordon`` and ``drain`` hold the reason given, None where not asked for; a drain cordons too. ``spot`` is the
-    provider (``aws``, ``gcp``, ``azure``) or None for a host on demand.
+    provider (``aws``, ``gcp``, ``azure``) or None for a host on demand. Failures up to ``pardon_ms`` are not held
+    against the node any more.
     """
 
     name: str
@@ -225,6 +226,7 @@ class NodeIntent:
     cordon: str | None = None
     drain: str | None = None
     maintenance: tuple[Window, ...] = ()
+    pardon_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +239,14 @@ class ReservationIntent:
     gpu_type: str
     start_ms: int
     end_ms: int
+    version: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyIntent:
+    """``intent/policy``: settings of ``Policy`` by name that people changed; a fraction is written as text."""
+
+    settings: dict[str, int | bool | str] = field(default_factory=dict)
     version: int = 1
 
 
