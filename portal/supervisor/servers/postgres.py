@@ -52,6 +52,7 @@ def program(data: Path, sockets: Path, *, durable: bool = True) -> Program:
     user, capabilities = identity(data.parent)
     _private_directory(sockets, user)
     initialise(data, user, capabilities, durable=durable)
+    forget_dead_postmaster(data)
     options = ["listen_addresses=", f"unix_socket_directories={sockets}", "max_connections=200", "shared_buffers=64MB"]
     if not durable:
         options += ["fsync=off", "synchronous_commit=off", "full_page_writes=off"]
@@ -111,6 +112,46 @@ def _private_directory(path: Path, user: str | None) -> None:
     path.chmod(0o700)
     if user is not None:
         shutil.chown(path, user, user)
+
+
+def forget_dead_postmaster(data: Path, within_s: float = 5.0) -> None:
+    """Remove the pid file of a postmaster that is dead but that nobody has reaped.
+
+    PostgreSQL asks with a signal whether the process of the file lives, and a zombie says yes: after a kill it could
+    not start until init cleans up, and in a container without one, never. The caller holds the directory, so that the
+    processes that may still be at work in it are those of the dead postmaster, which end by themselves.
+
+    Raises:
+        CannotStart: they do not.
+    """
+    note = data / "postmaster.pid"
+    if not note.exists() or not _is_zombie(note.read_text().split("\n", 1)[0]):
+        return
+    deadline = time.monotonic() + within_s
+    while _at_work_in(data):
+        if time.monotonic() > deadline:
+            raise CannotStart(f"PostgreSQL processes of an earlier run still work in {data}")
+        time.sleep(0.05)
+    note.unlink()
+
+
+def _is_zombie(pid: str) -> bool:
+    try:
+        return Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return False
+
+
+def _at_work_in(data: Path) -> bool:
+    """Whether a process has ``data`` as its working directory, as every one of PostgreSQL's has. A zombie has none."""
+    return any(_works_in(process, data) for process in Path("/proc").glob("[0-9]*"))
+
+
+def _works_in(process: Path, data: Path) -> bool:
+    try:
+        return (process / "cwd").readlink() == data
+    except OSError:
+        return False
 
 
 def identity(data: Path) -> tuple[str | None, tuple[str, ...]]:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from portal.supervisor.process import CannotStart
 from portal.supervisor.servers import etcd, postgres
+from tests.system import until
 
 
 def test_etcd_keeps_the_executable_that_began_its_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,3 +42,33 @@ def test_an_interrupted_initialisation_is_begun_anew(tmp_path: Path) -> None:
     assert (data / "PG_VERSION").exists()
     assert not (data / "half").exists()
     assert not (tmp_path / "postgres.unfinished").exists()
+
+
+@pytest.fixture
+def zombie() -> Iterator[int]:
+    """A process that has ended and that its parent has not asked about."""
+    child = subprocess.Popen(["true"])
+    until(lambda: "\nState:\tZ" in Path("/proc", str(child.pid), "status").read_text(), 10)
+    yield child.pid
+    child.wait()
+
+
+def test_the_pid_file_of_a_dead_postmaster_that_nobody_reaped_is_removed(tmp_path: Path, zombie: int) -> None:
+    (tmp_path / "postmaster.pid").write_text(f"{zombie}\n{tmp_path}\n")
+    postgres.forget_dead_postmaster(tmp_path)
+    assert not (tmp_path / "postmaster.pid").exists()
+
+
+def test_the_pid_file_of_a_postmaster_that_lives_stays(tmp_path: Path) -> None:
+    (tmp_path / "postmaster.pid").write_text(f"{os.getpid()}\n{tmp_path}\n")
+    postgres.forget_dead_postmaster(tmp_path)
+    assert (tmp_path / "postmaster.pid").exists()
+
+
+def test_what_a_dead_postmaster_left_running_keeps_the_next_one_out(tmp_path: Path, zombie: int) -> None:
+    (tmp_path / "postmaster.pid").write_text(f"{zombie}\n{tmp_path}\n")
+    with subprocess.Popen(["sleep", "60"], cwd=tmp_path) as backend:
+        with pytest.raises(CannotStart, match="still work in"):
+            postgres.forget_dead_postmaster(tmp_path, within_s=0.1)
+        backend.kill()
+    assert (tmp_path / "postmaster.pid").exists()
