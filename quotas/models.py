@@ -33,3 +33,44 @@ class QuotaRevision(models.Model):
     at = models.DateTimeField()
     by = models.ForeignKey("accounts.User", null=True, on_delete=models.SET_NULL, related_name="+")
     reason = models.TextField(blank=True)
+    edit = models.ForeignKey(
+        "ScheduledEdit",
+        null=True,
+        on_delete=models.PROTECT,
+        related_name="revisions",
+        help_text="The scheduled edit that began or ended with this revision.",
+    )
+
+
+class ScheduledEdit(models.Model):
+    """Fields of the tree that change at a time, for good or until another time. Kept when it is over.
+
+    ``changes`` is what ``quotas.diff.as_json`` writes: before it begins, ``before`` is what was in force when it was
+    made; from then on what was in force when it began, which is what its end goes back to. ``note`` says in words what
+    could not be done.
+    """
+
+    class State(models.TextChoices):
+        WAITING = "waiting"
+        IN_FORCE = "in_force"
+        APPLIED = "applied"
+        REVERTED = "reverted"
+        CANCELLED = "cancelled"
+        FAILED = "failed"
+
+    state = models.CharField(max_length=16, choices=State.choices, default=State.WAITING)
+    changes = models.JSONField()
+    starts_at = models.DateTimeField()
+    ends_at = models.DateTimeField(null=True, help_text="When its fields go back; null: never.")
+    made_at = models.DateTimeField()
+    by = models.ForeignKey("accounts.User", null=True, on_delete=models.SET_NULL, related_name="+")
+    reason = models.TextField()
+    note = models.TextField(blank=True)
+
+    class Meta:
+        ordering = ["starts_at", "id"]
+        indexes = [
+            models.Index(
+                fields=["state"], condition=models.Q(state__in=["waiting", "in_force"]), name="quota_edit_not_over"
+            ),
+        ]

@@ -10,12 +10,12 @@ from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
 
 from django.db import connection, transaction
 from django.db.models import ProtectedError
 
 from quotas import models, selectors
+from quotas.rows import to_rows
 from quotas.validation import InvalidTree, Problem, problems
 from scheduler.core.types import QuotaNode, QuotaTree
 
@@ -48,6 +48,7 @@ def apply(
     reason: str = "",
     gpu_types: Collection[str] | None = None,
     based_on: int | None = None,
+    edit_id: int | None = None,
 ) -> QuotaTree:
     """Put a whole tree in force and keep it as a new revision; a tree that is in force already changes nothing.
 
@@ -55,9 +56,11 @@ def apply(
         by_id: the person whose edit it is.
         gpu_types: those that the tree may name; None: any.
         based_on: the version that the edit was made on, None to overwrite whatever is in force.
+        edit_id: the scheduled edit that begins or ends with it.
 
     Raises:
-        InvalidTree: it is no tree, or a node that it leaves out has jobs, past ones too.
+        InvalidTree: it is no tree, a node that it leaves out has jobs, past ones too, or a team that it divides has
+            live ones.
         Outdated: ``based_on`` is no longer in force.
     """
     wrong = problems(tree, gpu_types)
@@ -70,30 +73,18 @@ def apply(
             raise Outdated(present.version)
         if present.version and _same(tree, present):
             return present
+        _refuse_to_divide(present, tree)
         _write(tree)
         applied = replace(selectors.tree(), version=present.version + 1)
         models.QuotaRevision.objects.create(
-            version=applied.version, tree=as_json(applied), at=at, by_id=by_id, reason=reason
+            version=applied.version, tree=to_rows(applied), at=at, by_id=by_id, reason=reason, edit_id=edit_id
         )
         return applied
 
 
-def as_json(tree: QuotaTree) -> list[dict[str, Any]]:
-    """The nodes of a tree in JSON values; shares are decimal text, so that none is rounded."""
-    return [
-        {
-            "name": node.name,
-            "parent": node.parent,
-            "share": str(_decimal(node)),
-            "floor": node.floor,
-            "ceiling": node.ceiling,
-            "min_runtime_s": node.min_runtime_ms // 1000,
-            "p0_allowed": node.p0,
-            "reclaim": node.reclaim,
-            "class_caps": _caps(node),
-        }
-        for node in tree.nodes
-    ]
+def alone() -> None:
+    """Keep every other writer of trees out for the rest of the transaction."""
+    _lock()
 
 
 def _lock() -> None:
@@ -103,6 +94,15 @@ def _lock() -> None:
 
 def _same(one: QuotaTree, other: QuotaTree) -> bool:
     return {node.name: node for node in one.nodes} == {node.name: node for node in other.nodes}
+
+
+def _refuse_to_divide(present: QuotaTree, tree: QuotaTree) -> None:
+    """Only teams hold jobs: one that has live ones gets no teams below it."""
+    inner = {node.parent for node in tree.nodes} - {node.parent for node in present.nodes}
+    held = models.QuotaNode.objects.filter(name__in=inner - {None}, jobs__in_store=True).distinct()
+    wrong = [Problem(row.name, "", "has live jobs and cannot be divided into teams") for row in held]
+    if wrong:
+        raise InvalidTree(wrong)
 
 
 def _write(tree: QuotaTree) -> None:

@@ -33,6 +33,24 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name='ScheduledEdit',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('state', models.CharField(choices=[('waiting', 'Waiting'), ('in_force', 'In Force'), ('applied', 'Applied'), ('reverted', 'Reverted'), ('cancelled', 'Cancelled'), ('failed', 'Failed')], default='waiting', max_length=16)),
+                ('changes', models.JSONField()),
+                ('starts_at', models.DateTimeField()),
+                ('ends_at', models.DateTimeField(help_text='When its fields go back; null: never.', null=True)),
+                ('made_at', models.DateTimeField()),
+                ('reason', models.TextField()),
+                ('note', models.TextField(blank=True)),
+                ('by', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
+            ],
+            options={
+                'ordering': ['starts_at', 'id'],
+                'indexes': [models.Index(condition=models.Q(('state__in', ['waiting', 'in_force'])), fields=['state'], name='quota_edit_not_over')],
+            },
+        ),
+        migrations.CreateModel(
             name='QuotaRevision',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
@@ -41,6 +59,7 @@ class Migration(migrations.Migration):
                 ('at', models.DateTimeField()),
                 ('reason', models.TextField(blank=True)),
                 ('by', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
+                ('edit', models.ForeignKey(help_text='The scheduled edit that began or ended with this revision.', null=True, on_delete=django.db.models.deletion.PROTECT, related_name='revisions', to='quotas.schedulededit')),
             ],
         ),
     ]
