@@ -29,5 +29,6 @@ app.conf.task_routes = {
     "scheduler.tasks.tick": {"queue": "scheduler", "declare": [ticks.exchange]},
     "scheduler.tasks.record": {"queue": "recording"},
     "scheduler.tasks.sweep_outbox": {"queue": "recording"},
+    "scheduler.tasks.fold_counts": {"queue": "recording"},
 }
 app.autodiscover_tasks(["scheduler", "nodes", "quotas"])

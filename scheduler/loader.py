@@ -22,6 +22,7 @@ from scheduler.core.types import (
     NodeDecision,
     NodeIntent,
     NodeReport,
+    PolicyIntent,
     QuotaTree,
     ReservationIntent,
     Reservations,
@@ -62,6 +63,7 @@ class _Kind:
 
 _KINDS = (
     _Kind(keys.INTENT_QUOTA, QuotaTree, lambda snapshot, _, tree: snapshot.set_quota(tree)),
+    _Kind(keys.INTENT_POLICY, PolicyIntent, lambda *_: None),  # is kept beside the snapshot
     _Kind(keys.INTENT_NODES, NodeIntent, lambda snapshot, node, intent: snapshot.set_node_intent(node, intent)),
     _Kind(keys.DECISION_NODES, NodeDecision, lambda snapshot, node, made: snapshot.set_node_decision(node, made)),
     _Kind(keys.REPORT, NodeReport, lambda snapshot, node, report: snapshot.set_node_report(node, report)),
@@ -77,7 +79,7 @@ _KINDS = (
 )
 """In the order in which a load feeds them."""
 
-_SINGLES = frozenset({keys.INTENT_QUOTA, keys.DECISION_RESERVATIONS})
+_SINGLES = frozenset({keys.INTENT_QUOTA, keys.INTENT_POLICY, keys.DECISION_RESERVATIONS})
 _BY_FOLDER = {kind.prefix: kind for kind in _KINDS}
 
 
@@ -89,7 +91,8 @@ class Loader:
     which everything is in it, 0 before the first load. ``garbled`` names the keys whose value is no record, with the
     reason: the snapshot keeps the last value that was, and ``mod`` its revision, so that no commit relies on the other.
     ``unclaimed`` are the jobs that hold GPUs by their decision and have no readable intent, so that the snapshot, which
-    learns from the intent what a job is, does not count those GPUs as held.
+    learns from the intent what a job is, does not count those GPUs as held. ``policy`` is what people changed of the
+    policy, None where nobody did; ``scheduler.policy.policy_of`` makes one of it.
     """
 
     store: Store
@@ -97,6 +100,7 @@ class Loader:
     revision: int = 0
     garbled: dict[str, str] = field(default_factory=dict)
     unclaimed: set[str] = field(default_factory=set)
+    policy: PolicyIntent | None = None
     _mods: dict[str, int] = field(default_factory=dict)
     _watch: Watch | None = None
     _ahead: Batch | None = None
@@ -204,6 +208,7 @@ class Loader:
         self.revision = 0
         self.garbled = {}
         self.unclaimed = set()
+        self.policy = None
         self._mods = {}
 
     def _drain(self, changed: set[str], wait_s: float, through: int) -> None:
@@ -269,6 +274,8 @@ class Loader:
                 self.unclaimed.add(name)
             else:
                 self.unclaimed.discard(name)
+        elif kind.prefix == keys.INTENT_POLICY:
+            self.policy = record
         kind.feed(self.snapshot, name, record)
 
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from django.conf import settings
+from django.contrib.postgres.indexes import GinIndex, OpClass
 from django.db import models
+from django.db.models.functions import Upper
 
 from quotas.models import QuotaNode
-from scheduler.core.types import Hint, Phase
+from scheduler.core.types import TERMINAL, Hint, Phase
+
+LIVE_STATES = tuple(phase.value for phase in Phase if phase not in TERMINAL)
 
 
 class Job(models.Model):
@@ -59,7 +63,49 @@ class Job(models.Model):
             models.Index(fields=["team", "-submitted_at"], name="job_by_team"),
             models.Index(fields=["submitted_by", "-submitted_at"], name="job_by_person"),
             models.Index(fields=["state"], condition=models.Q(in_store=True), name="job_in_store"),
+            # What lives is a small part of all that ever was.
+            models.Index(
+                fields=["-submitted_at", "-id"], condition=models.Q(state__in=LIVE_STATES), name="job_live_newest"
+            ),
+            # As the look-ups without regard to case ask: by UPPER().
+            models.Index(Upper("owner"), models.F("submitted_at").desc(), models.F("id").desc(), name="job_by_owner"),
+            GinIndex(OpClass(Upper("name"), name="gin_trgm_ops"), name="job_name_text"),
         ]
+
+
+class JobCount(models.Model):
+    """By how many the jobs of one kind became more: triggers of ``Job`` write a row for each statement that changes it.
+
+    The sum of a kind's rows is the number of its jobs, in every transaction's view of the table. Rows are only ever
+    added, so nobody waits for a counter that somebody else holds; ``scheduler.counts.fold`` makes one row of many.
+    ``owner`` is in upper case.
+    """
+
+    team = models.ForeignKey(QuotaNode, on_delete=models.CASCADE, related_name="+")
+    owner = models.CharField(max_length=254, db_index=True)
+    priority = models.PositiveSmallIntegerField()
+    gpu_type = models.CharField(max_length=32)
+    state = models.CharField(max_length=16)
+    jobs = models.BigIntegerField()
+
+
+class PolicyRevision(models.Model):
+    """The settings of the policy as they once were changed; the highest ``version`` is in force.
+
+    ``chosen`` are fields of ``scheduler.core.types.Policy``; what it leaves out is as the deployment says.
+    """
+
+    version = models.PositiveIntegerField(unique=True)
+    chosen = models.JSONField(default=dict)
+    at = models.DateTimeField()
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
+    reason = models.TextField()
+
+    class Meta:
+        ordering = ["-version"]
+
+    def __str__(self) -> str:
+        return f"Policy {self.version}"
 
 
 class JobEvent(models.Model):
@@ -80,6 +126,9 @@ class JobEvent(models.Model):
         indexes = [
             models.Index(fields=["job", "revision", "position"], name="event_by_job"),
             models.Index(fields=["node", "-at"], name="event_by_node"),
+            models.Index(fields=["revision", "position"], name="event_by_revision"),
+            models.Index(fields=["-at", "-id"], condition=models.Q(kind__in=OF_HOSTS), name="event_of_hosts"),
+            models.Index(fields=["-at", "-id"], condition=models.Q(kind="stop"), name="event_of_stops"),
         ]
 
 

@@ -10,7 +10,7 @@ import structlog
 from django.db import DatabaseError, transaction
 
 from scheduler import connections, wakeups
-from scheduler.core.types import TERMINAL, JobIntent, NodeIntent, QuotaTree, ReservationIntent
+from scheduler.core.types import TERMINAL, JobIntent, NodeIntent, PolicyIntent, QuotaTree, ReservationIntent
 from scheduler.models import Job, Outbox
 from scheduler.store import codec, keys
 from scheduler.store.base import Compare, Put, Store, StoreUnavailable, TooLarge
@@ -20,12 +20,13 @@ log = structlog.get_logger(__name__)
 SWEEP_ROWS = 500
 """Rows that one sweep looks at, oldest first."""
 
-Intent = JobIntent | NodeIntent | QuotaTree | ReservationIntent
+Intent = JobIntent | NodeIntent | QuotaTree | PolicyIntent | ReservationIntent
 
 _KINDS: dict[str, type[Intent]] = {
     keys.INTENT_JOBS: JobIntent,
     keys.INTENT_NODES: NodeIntent,
     keys.INTENT_QUOTA: QuotaTree,
+    keys.INTENT_POLICY: PolicyIntent,
     keys.INTENT_RESERVATIONS: ReservationIntent,
 }
 

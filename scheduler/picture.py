@@ -20,10 +20,10 @@ import structlog
 
 from scheduler import clock, connections
 from scheduler.core.snapshot import Snapshot
-from scheduler.core.types import Policy
+from scheduler.core.types import Policy, PolicyIntent
 from scheduler.core.work import Work
 from scheduler.loader import Fed, Loader
-from scheduler.policy import live_policy
+from scheduler.policy import hear
 from scheduler.store import keys
 from scheduler.store.base import Compacted, Store, StoreUnavailable
 
@@ -61,14 +61,19 @@ class Picture:
     before the first load). ``revision`` is the store's revision that is shown, 0 before the first load.
     """
 
-    def __init__(self, store: Callable[[], Store], now_ms: Callable[[], int], policy: Policy | None = None) -> None:
+    def __init__(
+        self,
+        store: Callable[[], Store],
+        now_ms: Callable[[], int],
+        policy: Callable[[PolicyIntent | None], Policy] = lambda changed: Policy(),
+    ) -> None:
         """``store()`` is asked for in the thread, so that nothing is opened before ``start()``.
 
-        ``policy`` is the leader's, so that what is computed here is what will be decided there.
+        ``policy`` makes the leader's of what people changed: what is computed here is what will be decided there.
         """
         self._open = store
         self._now_ms = now_ms
-        self._policy = policy or Policy()
+        self._policy = policy
         self._shown: Loader | None = None
         self._following: Loader | None = None
         self._seats: dict[str, frozenset[str]] = {}
@@ -168,7 +173,7 @@ class Picture:
         if self._following is None:
             loader = Loader(self._open())
             loader.load()
-            self._tune(loader.snapshot)
+            self._tune(loader)
             with self._moved:
                 self._shown = self._following = loader
                 self._seats = _seats(loader.snapshot, loader.snapshot.jobs)
@@ -192,14 +197,15 @@ class Picture:
             if not news:
                 return
             fed = loader.catch_up()
-            touched = self._touched(fed, loader.snapshot)
+            touched = self._touched(fed, loader)
             loader.snapshot.work = Work()  # nobody plans here, so nobody would ever take it up
             self._moved.notify_all()
         self._tell(touched)
 
-    def _touched(self, fed: Fed, snapshot: Snapshot) -> Touched:
-        if fed.afresh:
-            self._tune(snapshot)
+    def _touched(self, fed: Fed, loader: Loader) -> Touched:
+        snapshot = loader.snapshot
+        if fed.afresh or keys.INTENT_POLICY in fed.keys:
+            self._tune(loader)
             self._seats = _seats(snapshot, snapshot.jobs)
             return Touched(fed.revision, everything=True)
         jobs = _named(fed, keys.INTENT_JOBS, keys.DECISION_JOBS)
@@ -215,11 +221,12 @@ class Picture:
             reservations=keys.DECISION_RESERVATIONS in fed.keys or bool(_named(fed, keys.INTENT_RESERVATIONS)),
         )
 
-    def _tune(self, snapshot: Snapshot) -> None:
-        """Have a new snapshot count and order as the leader's does."""
+    def _tune(self, loader: Loader) -> None:
+        """Have the snapshot count and order as the leader's does."""
+        policy, snapshot = self._policy(loader.policy), loader.snapshot
         snapshot.tell_time(self._now_ms())
-        snapshot.fade(self._policy.half_life_ms)
-        snapshot.weigh_length(self._policy.length_weight)
+        snapshot.fade(policy.half_life_ms)
+        snapshot.weigh_length(policy.length_weight)
 
     def _discard(self) -> None:
         """Load afresh next time; what is shown stays shown."""
@@ -275,5 +282,5 @@ def picture() -> Picture:
     """This process's picture, started at the first call. A forked child has one of its own."""
     with _pictures_lock:
         if os.getpid() not in _pictures:
-            _pictures[os.getpid()] = Picture(connections.store, clock.now_ms, live_policy())
+            _pictures[os.getpid()] = Picture(connections.store, clock.now_ms, hear)
         return _pictures[os.getpid()].start()

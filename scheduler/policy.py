@@ -1,36 +1,109 @@
-"""The policy that the live tick, the previews and the explanations decide by."""
+"""The policy that the live tick, the previews and the explanations decide by.
+
+Its defaults are the core's, a deployment's settings come before them, and what people changed (``PolicyRevision``)
+before those. The changes lie in the state store like every intent: whoever follows the store decides by the same.
+"""
 
 from __future__ import annotations
 
 from dataclasses import fields
 from fractions import Fraction
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
+import structlog
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
-from scheduler.core.types import Policy
+from scheduler.core.types import Policy, PolicyIntent
+
+log = structlog.get_logger(__name__)
 
 _KINDS: dict[str, Any] = {field.name: type(field.default) for field in fields(Policy)}
+_LEAST = {"half_life_ms": 1, "quarantine_after": 1, "repair_every_ms": 1, "heartbeat_timeout_ms": 1}
+_MOST = 366 * 86_400_000
+"""Whole numbers lie between 0 (or ``_LEAST``) and a year in milliseconds."""
+ORDERS = ("gangway", "fifo", "easy")
+
+
+class NoPolicy(ValueError):
+    """``name`` is no setting, or ``value`` none that it could have."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(f"{name}: {reason}")
+        self.name = name
+        self.reason = reason
+
+
+_heard: PolicyIntent | None = None
 
 
 def live_policy() -> Policy:
-    """The policy of ``settings.GANGWAY_POLICY``, a dictionary of ``Policy``'s fields; what it leaves out is default."""
-    return _policy(tuple(sorted(settings.GANGWAY_POLICY.items())))
+    """The policy in force, as far as this process has heard; before it has heard anything, that of the deployment."""
+    return policy_of(_heard)
 
 
-@cache
-def _policy(chosen: tuple[tuple[str, Any], ...]) -> Policy:
-    return Policy(**{name: _checked(name, value) for name, value in chosen})
+def hear(changed: PolicyIntent | None) -> Policy:
+    """Take note of what the store holds; called by those who follow it. Answers the policy that this makes."""
+    global _heard
+    _heard = changed
+    return policy_of(changed)
 
 
-def _checked(name: str, value: Any) -> Any:
+def policy_of(changed: PolicyIntent | None) -> Policy:
+    """The deployment's policy with these changes. What an older or newer version wrote and this one does not know is
+    left out, with a word in the log: a cluster goes on with the rest.
+
+    Raises:
+        ImproperlyConfigured: the deployment's own settings are none.
+    """
+    return _policy(_pairs(settings.GANGWAY_POLICY), _pairs(changed.settings if changed is not None else {}))
+
+
+def checked(name: str, value: Any) -> Any:
+    """The value of a setting of ``Policy``, in its own type.
+
+    Raises:
+        NoPolicy: it is none.
+    """
     kind = _KINDS.get(name)
     if kind is None:
-        raise ImproperlyConfigured(f"GANGWAY_POLICY: no setting is called {name!r}; there are {', '.join(_KINDS)}")
-    if kind is Fraction and isinstance(value, int | str | Fraction) and not isinstance(value, bool):
-        return Fraction(value)
+        raise NoPolicy(name, f"no setting is called {name!r}; there are {', '.join(_KINDS)}")
+    if kind is Fraction:
+        return _fraction(name, value)
     if type(value) is not kind:
-        raise ImproperlyConfigured(f"GANGWAY_POLICY: {name} is {value!r} and should be of type {kind.__name__}")
+        raise NoPolicy(name, f"{name} is {value!r} and should be of type {kind.__name__}")
+    if kind is int and not _LEAST.get(name, 0) <= value <= _MOST:
+        raise NoPolicy(name, f"{name} is {value} and should be from {_LEAST.get(name, 0)} to {_MOST}")
+    if kind is str and value not in ORDERS:
+        raise NoPolicy(name, f"{name} is {value!r} and should be one of {', '.join(ORDERS)}")
     return value
+
+
+def _fraction(name: str, value: Any) -> Fraction:
+    try:
+        if isinstance(value, int | str | Fraction) and not isinstance(value, bool):
+            exact = Fraction(value)
+            if 0 <= exact <= 1 and exact.denominator <= 1_000_000:
+                return exact
+    except (ValueError, ZeroDivisionError):
+        pass
+    raise NoPolicy(name, f"{name} is {value!r} and should be a fraction from 0 to 1, such as 1/4")
+
+
+def _pairs(chosen: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
+    return tuple(sorted(chosen.items()))
+
+
+@lru_cache(maxsize=8)
+def _policy(deployed: tuple[tuple[str, Any], ...], changed: tuple[tuple[str, Any], ...]) -> Policy:
+    try:
+        chosen = {name: checked(name, value) for name, value in deployed}
+    except NoPolicy as error:
+        raise ImproperlyConfigured(f"GANGWAY_POLICY: {error.reason}") from error
+    for name, value in changed:
+        try:
+            chosen[name] = checked(name, value)
+        except NoPolicy as error:
+            log.error("a changed setting of the policy is left out", setting=name, why=error.reason)
+    return Policy(**chosen)

@@ -19,10 +19,10 @@ from scheduler import clock, connections
 from scheduler.caution import careful, hidden
 from scheduler.committer import Result, commit
 from scheduler.core.plan import plan
-from scheduler.core.types import Policy
+from scheduler.core.types import Policy, PolicyIntent
 from scheduler.leader import Leader
 from scheduler.loader import Loader
-from scheduler.policy import live_policy
+from scheduler.policy import hear
 from scheduler.store import keys
 from scheduler.store.base import Store, StoreUnavailable
 
@@ -52,6 +52,7 @@ class Runtime:
     """One scheduler process. One thread uses it.
 
     Args:
+        policy: what to decide by, from what people changed of it.
         ids: makes the journal's keys.
         now_ms: the wall clock, for the journal.
         monotonic_ms: a clock that is never set, for the lease.
@@ -61,7 +62,7 @@ class Runtime:
         self,
         store: Store,
         name: str,
-        policy: Policy,
+        policy: Callable[[PolicyIntent | None], Policy],
         *,
         ids: Callable[[], str],
         now_ms: Callable[[], int],
@@ -77,6 +78,7 @@ class Runtime:
         self._renewed_ms = 0
         self._latest_ms = 0
         self._hidden: list[str] = []
+        self._deciding_by: Policy | None = None
 
     def step(self, now_ms: int, leading: Callable[[], None] = lambda: None) -> Step:
         """Decide what can be decided at ``now_ms`` and commit it; does nothing while another process leads.
@@ -128,12 +130,17 @@ class Runtime:
         ends = monotonic() + SEE_S
         while self._loader.revision < committed and (left := ends - monotonic()) > 0:
             self._loader.catch_up(wait_s=left)
+        policy = self._policy(self._loader.policy)
+        if self._deciding_by not in (None, policy):
+            # What a snapshot has found out holds for the policy that it was found out by.
+            self._loader.load()
+        self._deciding_by = policy
 
     def _decide(self, token: int, now_ms: int) -> Result:
         try:
             # A wall clock may be set back; the plan's never goes back.
             self._latest_ms = max(self._latest_ms, now_ms)
-            decided = plan(self._loader.snapshot, self._policy, self._latest_ms, token)
+            decided = plan(self._loader.snapshot, self._policy(self._loader.policy), self._latest_ms, token)
             decided = careful(decided, self._loader, self._latest_ms)
             self._tell_hidden()
             done = commit(self._store, self._loader, decided, token, self._ids)
@@ -168,7 +175,7 @@ def this_process() -> Runtime:
             _runtimes[pid] = Runtime(
                 connections.store(),
                 f"{socket.gethostname()}:{pid}",
-                live_policy(),
+                hear,
                 ids=connections.ids,
                 now_ms=clock.now_ms,
                 monotonic_ms=lambda: int(monotonic() * 1000),

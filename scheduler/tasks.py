@@ -6,7 +6,7 @@ import structlog
 from celery import shared_task
 from celery.signals import worker_shutdown
 
-from scheduler import clock, connections, outbox, recorder, runtime, wakeups
+from scheduler import clock, connections, counts, outbox, recorder, runtime, wakeups
 from scheduler.store.base import StoreUnavailable
 
 log = structlog.get_logger(__name__)
@@ -56,3 +56,9 @@ def sweep_outbox() -> None:
         if delivered:
             log.info("delivered what was left in the outbox", rows=delivered)
             poke()
+
+
+@shared_task
+def fold_counts() -> None:
+    """Keep the table behind the counts of jobs small."""
+    counts.fold()

@@ -27,6 +27,7 @@ INSTALLED_APPS = [
     "django.contrib.contenttypes",
     "django.contrib.sessions",
     "django.contrib.messages",
+    "django.contrib.postgres",
     "django.contrib.staticfiles",
     "channels",
     "rest_framework",
@@ -174,6 +175,7 @@ CELERY_BEAT_SCHEDULE = {
     "tick": {"task": "scheduler.tasks.tick", "schedule": 1.0, "options": {"expires": 1.0}},
     "record": {"task": "scheduler.tasks.record", "schedule": 1.0, "options": {"expires": 1.0}},
     "sweep the outbox": {"task": "scheduler.tasks.sweep_outbox", "schedule": 2.0, "options": {"expires": 2.0}},
+    "fold the counts": {"task": "scheduler.tasks.fold_counts", "schedule": 60.0, "options": {"expires": 60.0}},
 }
 
 # Django's own default tells of a failed page by e-mail alone.

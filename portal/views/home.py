@@ -14,7 +14,7 @@ from portal.accounts.permissions import Standing, standing_of
 from portal.views import present
 from scheduler import clock, selectors
 from scheduler.core.types import TERMINAL, HostState
-from scheduler.selectors.jobs import LIVE_STATES
+from scheduler.models import LIVE_STATES
 
 SHOWN = 8
 ENDED = tuple(phase.value for phase in TERMINAL)

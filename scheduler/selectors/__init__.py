@@ -10,13 +10,15 @@ from scheduler.selectors.cluster import (
     node,
     nodes,
 )
-from scheduler.selectors.jobs import JobFilter, job_events, jobs, node_events, state_counts, visible_jobs
+from scheduler.selectors.job_counts import Counts, counts, state_counts
+from scheduler.selectors.jobs import JobFilter, job_events, jobs, node_events, visible_jobs
 from scheduler.selectors.live import LiveJob, live_job
 from scheduler.selectors.queue import Queue, QueueRow, queue, queue_position
 from scheduler.selectors.why import Why, why
 
 __all__ = [
     "ClusterSummary",
+    "Counts",
     "JobFilter",
     "LiveJob",
     "NodeDetail",
@@ -26,6 +28,7 @@ __all__ = [
     "Why",
     "cluster",
     "cluster_map",
+    "counts",
     "job_events",
     "jobs",
     "live_job",

@@ -6,12 +6,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Q, QuerySet
 
-from scheduler.core.types import TERMINAL, Phase
 from scheduler.models import Job, JobEvent
-
-LIVE_STATES = tuple(phase.value for phase in Phase if phase not in TERMINAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +46,7 @@ def jobs(wanted: JobFilter, team_ids: Collection[int] | None) -> QuerySet[Job]:
     if wanted.gpu_type:
         found = found.filter(gpu_type=wanted.gpu_type)
     if wanted.text:
-        found = found.filter(Q(name__icontains=wanted.text) | Q(id__istartswith=wanted.text))
+        found = found.filter(Q(name__icontains=wanted.text) | Q(id__startswith=wanted.text.upper()))
     if wanted.since:
         found = found.filter(submitted_at__gte=wanted.since)
     if wanted.until:
@@ -71,9 +68,3 @@ def job_events(job_id: str) -> QuerySet[JobEvent]:
 def node_events(node: str) -> QuerySet[JobEvent]:
     """What happened on a node itself (its health, its GPUs), newest first."""
     return JobEvent.objects.filter(node=node).order_by("-at", "-id")
-
-
-def state_counts(wanted: JobFilter, team_ids: Collection[int] | None) -> dict[str, int]:
-    """How many of the jobs wanted are in each state; states without any are left out."""
-    counted = jobs(wanted, team_ids).order_by().values("state").annotate(n=Count("id"))
-    return {row["state"]: row["n"] for row in counted}

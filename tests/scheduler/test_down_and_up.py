@@ -58,7 +58,12 @@ class ControlPlane:
         self.store = store
         self.use(store)
         self.scheduler = Runtime(
-            store, "worker", Policy(), ids=self.ids, now_ms=lambda: self.now_ms, monotonic_ms=lambda: self.now_ms
+            store,
+            "worker",
+            lambda _: Policy(),
+            ids=self.ids,
+            now_ms=lambda: self.now_ms,
+            monotonic_ms=lambda: self.now_ms,
         )
 
     def put(self, key: str, record: object) -> None:

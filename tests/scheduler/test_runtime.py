@@ -19,6 +19,7 @@ from scheduler.core.types import (
     NodeReport,
     Phase,
     Policy,
+    PolicyIntent,
     QuotaTree,
     RankReport,
     RankState,
@@ -64,7 +65,7 @@ class World:
 
     def process(self, name: str = "a", store: Any = None) -> Runtime:
         store = store or self.store
-        return Runtime(store, name, Policy(), ids=self.ids, now_ms=self.clock, monotonic_ms=self.clock)
+        return Runtime(store, name, lambda _: Policy(), ids=self.ids, now_ms=self.clock, monotonic_ms=self.clock)
 
     def step(self, process: Runtime) -> Any:
         self.clock.now_ms += 1_000
@@ -287,3 +288,27 @@ def test_the_fuse_of_these_tests_counts_every_call(world: World) -> None:
     world.submit("j1")
     world.step(world.process(store=FusedStore(world.store, fuse)))
     assert {"get", "grant", "commit", "read", "watch"} <= set(fuse.steps)
+
+
+def test_a_changed_policy_is_decided_by_from_the_next_step_on() -> None:
+    world = World()
+    process = Runtime(
+        world.store,
+        "a",
+        lambda changed: Policy(grace_ms=1 if changed is None else int(changed.settings["grace_ms"])),
+        ids=world.ids,
+        now_ms=world.clock,
+        monotonic_ms=world.clock,
+    )
+    world.submit("j1")
+    world.step(process)
+    world.report(RankState.READY)
+    world.step(process)
+    world.put(keys.INTENT_POLICY, PolicyIntent({"grace_ms": 7_000}))
+    world.report(RankState.RUNNING)
+    world.cancel("j1")
+    world.step(process)
+    entry = world.store.get(keys.decision_job("j1"))
+    assert entry is not None
+    stop = codec.decode(JobDecision, entry.value).stop
+    assert stop is not None and stop.deadline_ms == world.clock.now_ms + 7_000
