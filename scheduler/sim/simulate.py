@@ -19,12 +19,17 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Plan:
-    """What to simulate. It ends at ``until_ms`` from the start, whatever is running or waiting then."""
+    """What to simulate. It ends at ``until_ms`` from the start, whatever is running or waiting then.
+
+    What happens within one ``tick_ms`` is looked at together, at its end. That is coarser than the live tick, which
+    also runs at once when something changed: over weeks, waits are told in hours.
+    """
 
     fleet: Fleet
     arrivals: Sequence[Arrival]
     policy: Policy
     until_ms: int
+    tick_ms: int = 10_000
 
 
 def whole_days_ms(arrivals: Sequence[Arrival]) -> int:
@@ -50,7 +55,7 @@ class _Simulation:
         log = Log(0, (self._metrics.take, *writers))
         quota = self._quota()
         log.fleet(0, plan.fleet.hosts, {} if quota.open else written(plan.fleet.quota), plan.fleet.settings.written)
-        setting = Setting(0, plan.fleet.hosts, quota, plan.policy, terse=True)
+        setting = Setting(0, plan.fleet.hosts, quota, plan.policy, plan.tick_ms, terse=True)
         self._world = World(setting, log)
         self._coming = list(reversed(plan.arrivals))
 

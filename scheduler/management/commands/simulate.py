@@ -37,6 +37,7 @@ class Command(BaseCommand):
         parser.add_argument("--policy", choices=("fifo", "easy", "gangway"), default="gangway")
         parser.add_argument("--preemption", action=BooleanOptionalAction, default=True, help="stop jobs for others")
         parser.add_argument("--shares", action=BooleanOptionalAction, default=True, help="order by the quota tree")
+        parser.add_argument("--tick", type=float, default=10, help="seconds that are looked at together (10)")
         parser.add_argument("--days", type=float, help="end after so many days; without it with the last job's day")
         parser.add_argument("--json", action="store_true", dest="as_json", help="one JSON document on stdout")
         parser.add_argument("--log", type=Path, metavar="OUT.jsonl", help="write the decision log")
@@ -82,7 +83,9 @@ class Command(BaseCommand):
         )
         days = options["days"]
         until_ms = simulate.whole_days_ms(arrivals) if days is None else round(days * 86_400_000)
-        return simulate.Plan(fleet, arrivals, policy, until_ms)
+        if options["tick"] <= 0:
+            raise CommandError("--tick should be more than 0 seconds", returncode=2)
+        return simulate.Plan(fleet, arrivals, policy, until_ms, round(options["tick"] * 1000))
 
     def _tell_violations(self, violations: Sequence[str], checked: bool) -> None:
         for violation in violations[:SHOWN_VIOLATIONS]:

@@ -97,7 +97,20 @@ def test_a_log_that_cannot_be_written_is_said_so(file: Any, tmp_path: Path):
 @pytest.mark.parametrize("policy", ["fifo", "easy", "gangway"])
 def test_a_trace_is_simulated_and_its_log_checked(file: Any, tmp_path: Path, policy: str):
     trace, fleet, log = file("trace.csv", TRACE), file("fleet.yaml", FLEET), tmp_path / "log.jsonl"
-    arguments = ("simulate", trace, "--fleet", fleet, "--policy", policy, "--json", "--check", "--log", log)
+    arguments = (
+        "simulate",
+        trace,
+        "--fleet",
+        fleet,
+        "--policy",
+        policy,
+        "--tick",
+        1,
+        "--json",
+        "--check",
+        "--log",
+        log,
+    )
     status, out, _ = run(*arguments)
     document = json.loads(out)
     assert (status, document["violations"]) == (0, [])
