@@ -17,7 +17,7 @@ MINUTE = 60
 def random_scenario(seed: int) -> dict[str, Any]:
     """A cluster of a few racks, two dozen jobs and a dozen mishaps, all within three hours."""
     rng = random.Random(seed)
-    fleet = [
+    fleet: list[dict[str, Any]] = [
         {
             "az": rng.choice(["az1", "az2"]),
             "rack": f"r{n}",
@@ -85,31 +85,29 @@ def _mishap(rng: random.Random, jobs: list[str], hosts: list[tuple[str, int]], t
     host, gpus = rng.choice(hosts)
     gpu = {"host": host, "gpu": rng.randrange(gpus)}
     begin = rng.randint(0, 240)
-    what = rng.choice(
-        [
-            {"cancel": job},
-            {"hold": job},
-            {"release": job},
-            {"node_down": host},
-            {"node_up": host},
-            {"node_back": host},
-            {"cordon": host},
-            {"uncordon": host},
-            {"drain": host},
-            {"maintenance": {"hosts": [host], "start": f"{begin}m", "end": f"{begin + 30}m"}},
-            {"reserve": {"name": f"r{begin}", "team": "a", "gpus": 2, "start": f"{begin}m", "end": f"{begin + 45}m"}},
-            {"gpu_fault": gpu},
-            {"gpu_ok": gpu},
-            {"spot_notice": {"host": host, "seconds": rng.choice([0, 30, 120])}},
-            {"rank_exit": {"job": job, "rank": 0, "code": rng.choice([0, 1])}},
-            {"stall": {"job": job, "what": rng.choice(["start", "checkpoint", "stop"])}},
-            {"quota": {next(iter(tree)): {"ceiling": {"H100": rng.choice([2, 8, 64])}}}},
-            {"leader_crash": {"down": rng.choice(["1s", "5s", "40s"])}},
-            {"store_down": {"for": rng.choice(["5s", "60s", "10m"])}},
-            {"report": {"job": job, "attempt": 1, "rank": 0, "state": rng.choice(["RUNNING", "FAILED", "SUCCEEDED"])}},
-        ]
-    )
-    return {"at": _at(rng), **what}
+    kinds: list[dict[str, Any]] = [
+        {"cancel": job},
+        {"hold": job},
+        {"release": job},
+        {"node_down": host},
+        {"node_up": host},
+        {"node_back": host},
+        {"cordon": host},
+        {"uncordon": host},
+        {"drain": host},
+        {"maintenance": {"hosts": [host], "start": f"{begin}m", "end": f"{begin + 30}m"}},
+        {"reserve": {"name": f"r{begin}", "team": "a", "gpus": 2, "start": f"{begin}m", "end": f"{begin + 45}m"}},
+        {"gpu_fault": gpu},
+        {"gpu_ok": gpu},
+        {"spot_notice": {"host": host, "seconds": rng.choice([0, 30, 120])}},
+        {"rank_exit": {"job": job, "rank": 0, "code": rng.choice([0, 1])}},
+        {"stall": {"job": job, "what": rng.choice(["start", "checkpoint", "stop"])}},
+        {"quota": {next(iter(tree)): {"ceiling": {"H100": rng.choice([2, 8, 64])}}}},
+        {"leader_crash": {"down": rng.choice(["1s", "5s", "40s"])}},
+        {"store_down": {"for": rng.choice(["5s", "60s", "10m"])}},
+        {"report": {"job": job, "attempt": 1, "rank": 0, "state": rng.choice(["RUNNING", "FAILED", "SUCCEEDED"])}},
+    ]
+    return {"at": _at(rng), **rng.choice(kinds)}
 
 
 @pytest.mark.parametrize("seed", range(40))
