@@ -65,6 +65,8 @@ def register(inventory: Inventory, token: str, join_token: str, now: datetime) -
         node = Node.objects.select_for_update().filter(name=inventory.name).first()
         if node is None:
             return _join(inventory, token, join_token, now), True
+        if node.removed_at is not None:
+            return _rejoin(node, inventory, token, join_token, now), True
         if node.token_hash != token_hash(token):
             raise NameTaken(inventory.name)
         return node, _take_inventory(node, inventory)
@@ -79,6 +81,19 @@ def _join(inventory: Inventory, token: str, join_token: str, now: datetime) -> N
     except IntegrityError as error:
         # Another agent took the name between our look and our insert.
         raise NameTaken(inventory.name) from error
+
+
+def _rejoin(node: Node, inventory: Inventory, token: str, join_token: str, now: datetime) -> Node:
+    """A host under the name of one that was removed: a new one, but for the version of its intent."""
+    _use(join_token, now)
+    for name in _INVENTORY:
+        setattr(node, name, getattr(inventory, name))
+    node.token_hash = token_hash(token)
+    node.removed_at, node.cordon_reason, node.drain_reason, node.windows = None, None, None, []
+    node.registered_at = node.pardoned_at = now
+    node.version += 1
+    node.save()
+    return node
 
 
 def _use(join_token: str, now: datetime) -> None:
@@ -111,9 +126,27 @@ def uncordon(name: str) -> tuple[Node, bool]:
     return _wish(name, cordon_reason=None, drain_reason=None)
 
 
-def _wish(name: str, **wanted: str | None) -> tuple[Node, bool]:
+def pardon(name: str, now: datetime) -> tuple[Node, bool]:
+    """What failed on the node until now is held against it no more: ends its quarantine."""
+    return _wish(name, pardoned_at=now)
+
+
+def remove(name: str, now: datetime) -> Node:
+    """The node is no part of the fleet any more, and its token opens nothing. Its name may be joined under anew.
+
+    Raises:
+        UnknownNode: there is no such node.
+    """
     with transaction.atomic():
-        node = Node.objects.select_for_update().filter(name=name).first()
+        node, _ = _wish(name, removed_at=now)
+        node.token_hash = ""
+        node.save(update_fields=["token_hash"])
+        return node
+
+
+def _wish(name: str, **wanted: str | datetime | None) -> tuple[Node, bool]:
+    with transaction.atomic():
+        node = Node.objects.select_for_update().filter(name=name, removed_at=None).first()
         if node is None:
             raise UnknownNode(name)
         changed = [field for field, value in wanted.items() if getattr(node, field) != value]

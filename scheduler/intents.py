@@ -6,12 +6,13 @@ their services and enqueues the intent, in one transaction.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from django.db import transaction
 
-from nodes import selectors, services
-from nodes.models import Node
+from nodes import maintenance, selectors, services
+from nodes.models import Maintenance, Node
 from nodes.protocol import Inventory
 from scheduler import outbox
 from scheduler.core.types import QuotaTree
@@ -46,6 +47,49 @@ def uncordon_node(name: str) -> Node:
         return _publish(*services.uncordon(name))
 
 
+def pardon_node(name: str, now: datetime) -> Node:
+    """What failed on the node until now is held against it no more. Raises as ``cordon_node``."""
+    with transaction.atomic():
+        return _publish(*services.pardon(name, now))
+
+
+def remove_node(name: str, now: datetime) -> Node:
+    """The node leaves the fleet; a host may then join under its name. What still ran there counts as lost.
+
+    Raises as ``cordon_node``.
+    """
+    with transaction.atomic():
+        node = services.remove(name, now)
+        outbox.enqueue_removal(keys.intent_node(node.name), node.version)
+        return node
+
+
+def plan_maintenance(
+    names: Sequence[str], place: str, start: datetime, end: datetime, reason: str, by: str, now: datetime
+) -> Maintenance:
+    """``nodes.maintenance.plan``, and the scheduler learns of it."""
+    with transaction.atomic():
+        window, nodes = maintenance.plan(names, place, start, end, reason, by, now)
+        _publish_all(nodes)
+        return window
+
+
+def cancel_maintenance(window_id: int, now: datetime) -> Maintenance:
+    """``nodes.maintenance.cancel``, and the scheduler learns of it."""
+    with transaction.atomic():
+        window, nodes = maintenance.cancel(window_id, now)
+        _publish_all(nodes)
+        return window
+
+
+def close_maintenance(now: datetime) -> int:
+    """Take the windows that are over out of the intents of their hosts; answers of how many."""
+    with transaction.atomic():
+        nodes = maintenance.close(now)
+        _publish_all(nodes)
+        return len(nodes)
+
+
 def publish_quota(tree: QuotaTree) -> None:
     """Tell the scheduler of the tree in force; call it in the transaction of ``quotas.services.apply``."""
     outbox.enqueue(keys.INTENT_QUOTA, tree)
@@ -55,3 +99,8 @@ def _publish(node: Node, changed: bool) -> Node:
     if changed:
         outbox.enqueue(keys.intent_node(node.name), selectors.node_intent(node))
     return node
+
+
+def _publish_all(nodes: list[Node]) -> None:
+    for node in nodes:
+        _publish(node, changed=True)

@@ -8,7 +8,12 @@ from django.db import models
 from django.db.models.functions import Upper
 
 from quotas.models import QuotaNode
-from scheduler.core.types import TERMINAL, Hint, Phase
+from scheduler.core.types import TERMINAL, EventKind, Hint, Phase
+from scheduler.oncall import Act as Act
+from scheduler.oncall import MapFrame as MapFrame
+from scheduler.oncall import Reservation as Reservation
+
+OF_HOSTS = (EventKind.HOST.value, EventKind.GPU.value)
 
 LIVE_STATES = tuple(phase.value for phase in Phase if phase not in TERMINAL)
 

@@ -13,12 +13,15 @@ from scheduler import connections, wakeups
 from scheduler.core.types import TERMINAL, JobIntent, NodeIntent, PolicyIntent, QuotaTree, ReservationIntent
 from scheduler.models import Job, Outbox
 from scheduler.store import codec, keys
-from scheduler.store.base import Compare, Put, Store, StoreUnavailable, TooLarge
+from scheduler.store.base import Compare, Delete, Operation, Put, Store, StoreUnavailable, TooLarge
 
 log = structlog.get_logger(__name__)
 
 SWEEP_ROWS = 500
 """Rows that one sweep looks at, oldest first."""
+
+REMOVED = b""
+"""Stands in a row's value for a key that shall go: no record is encoded so."""
 
 Intent = JobIntent | NodeIntent | QuotaTree | PolicyIntent | ReservationIntent
 
@@ -44,6 +47,18 @@ def enqueue(key: str, intent: Intent) -> Outbox:
     return row
 
 
+def enqueue_removal(key: str, version: int) -> Outbox:
+    """As ``enqueue``, but the key shall go. ``version`` is above that of every intent that it held so far.
+
+    Raises: as ``enqueue``.
+    """
+    if not transaction.get_connection().in_atomic_block:
+        raise transaction.TransactionManagementError("an intent is removed in the transaction that makes it untrue")
+    row = Outbox.objects.create(key=key, value=REMOVED, version=version)
+    transaction.on_commit(lambda: _deliver_now(row))
+    return row
+
+
 def deliver(row: Outbox, store: Store) -> None:
     """Bring one row to the store and delete it. Two at once do no harm: the version decides what the key holds.
 
@@ -55,7 +70,7 @@ def deliver(row: Outbox, store: Store) -> None:
     """
     with transaction.atomic():
         if not _is_over(row.key):
-            _put(store, row.key, bytes(row.value), row.version)
+            _bring(store, row.key, bytes(row.value), row.version)
         Outbox.objects.filter(pk=row.pk).delete()
 
 
@@ -87,6 +102,26 @@ def _is_over(key: str) -> bool:
         return False
     job = Job.objects.select_for_update().filter(pk=key.removeprefix(keys.INTENT_JOBS))
     return job.values_list("state", flat=True).first() in TERMINAL
+
+
+def _bring(store: Store, key: str, value: bytes, version: int) -> None:
+    if value == REMOVED:
+        _remove(store, key, version)
+    else:
+        _put(store, key, value, version)
+
+
+def _remove(store: Store, key: str, version: int) -> None:
+    """Take the key away, with what its node reported, unless it holds a later version: it was wished for again."""
+    while True:
+        mod, held = _held(store, key)
+        if mod == 0 or held > version:
+            return
+        gone: list[Operation] = [Delete(key)]
+        if key.startswith(keys.INTENT_NODES):
+            gone.append(Delete(keys.report(key.removeprefix(keys.INTENT_NODES))))
+        if store.commit([Compare(key, mod=mod)], gone).ok:
+            return
 
 
 def _put(store: Store, key: str, value: bytes, version: int) -> None:

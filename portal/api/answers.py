@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from scheduler.core.blast import Hit, TeamHit
 from scheduler.selectors import NodeRow
 from scheduler.selectors.why import Why
 
@@ -150,20 +151,100 @@ class NodePage(msgspec.Struct, frozen=True):
     items: list[NodeRow]
 
 
+class BlastRadius(msgspec.Struct, frozen=True):
+    """Whom an act stops, and what of it is known before: ``words`` says it in a line.
+
+    ``gpus`` counts the whole gangs, ``without_checkpoint`` the jobs that lose work (``lost_gpu_hours``),
+    ``fits_elsewhere`` those that would be placed again at once, ``stays`` those there that are not stopped;
+    ``idle_gpus`` are free and closed by it. Each of ``hits`` is one gang.
+    """
+
+    name: str
+    dry_run: bool
+    words: str
+    hosts: int
+    idle_gpus: int
+    jobs: int
+    gpus: int
+    stays: int
+    fits_elsewhere: int
+    without_checkpoint: int
+    lost_gpu_hours: float
+    teams: list[TeamHit]
+    hits: list[Hit]
+
+
 class NodeWish(msgspec.Struct, frozen=True):
-    """What is wanted of a node now: the reasons for its cordon and its drain, null where there is none."""
+    """What is wanted of a node now: the reasons for its cordon and its drain, null where there is none.
+
+    ``radius`` is null where nobody is stopped, and while the live state cannot be read.
+    """
 
     name: str
     cordon: str | None
     drain: str | None
-
-
-class BlastRadius(msgspec.Struct, frozen=True):
-    """Whom a drain moves: ``gpus`` counts the whole gangs, ``without_checkpoint`` the jobs that start anew."""
-
-    name: str
     dry_run: bool
-    jobs: int
+    radius: BlastRadius | None
+
+
+class MaintenanceWindow(msgspec.Struct, frozen=True):
+    """A span of time in which hosts run nothing. ``id`` is null in a dry run."""
+
+    id: int | None
+    place: str
+    nodes: list[str]
+    start: datetime
+    end: datetime
+    reason: str
+    by: str
+    cancelled_at: datetime | None
+    radius: BlastRadius | None = None
+
+
+class MaintenancePage(msgspec.Struct, frozen=True):
+    items: list[MaintenanceWindow]
+    next_cursor: str | None
+
+
+class ReservationRow(msgspec.Struct, frozen=True):
+    """GPUs kept for a team. ``free_by_then`` is how many of them plans have free at the start; null if not known.
+
+    ``id`` is null in a dry run.
+    """
+
+    id: str | None
+    name: str
+    team: str
     gpus: int
-    without_checkpoint: int
-    held_by: list[dict[str, Any]]
+    gpu_type: str
+    start: datetime
+    end: datetime
+    reason: str
+    by: str
+    cancelled_at: datetime | None
+    free_by_then: int | None
+
+
+class ReservationPage(msgspec.Struct, frozen=True):
+    items: list[ReservationRow]
+    next_cursor: str | None
+
+
+class ActRow(msgspec.Struct, frozen=True):
+    """One line of the audit: who did what to what, why, and what was known of its effect right before."""
+
+    id: int
+    at: datetime
+    by: str
+    act: str
+    target: str
+    nodes: list[str]
+    job: str | None
+    reason: str
+    radius: dict[str, Any] | None
+    detail: dict[str, Any]
+
+
+class ActPage(msgspec.Struct, frozen=True):
+    items: list[ActRow]
+    next_cursor: str | None

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
 from enum import StrEnum
+from typing import cast
 
-import structlog
 from django.utils.decorators import method_decorator
 from django.views.decorators.gzip import gzip_page
 from rest_framework.request import Request
@@ -15,17 +14,20 @@ from rest_framework.response import Response
 
 from nodes.models import Node as NodeModel
 from nodes.services import UnknownNode
+from portal import operations
+from portal.accounts.models import User
 from portal.api.answers import BlastRadius, NodePage, NodeWish
 from portal.api.description import describe
 from portal.api.endpoint import Endpoint
 from portal.api.problems import Problem, not_found
 from portal.api.query import Query, Several, one_of
-from scheduler import clock, intents, selectors
+from portal.operations import Kind, Where
+from scheduler import clock, selectors
+from scheduler.core.blast import Blast, words
 from scheduler.core.types import HostState
 from scheduler.fields import REQUIRED, Choice, Record, Text
 from scheduler.picture import picture
-
-log = structlog.get_logger(__name__)
+from scheduler.store.base import StoreUnavailable
 
 
 class YesNo(StrEnum):
@@ -63,46 +65,105 @@ class Node(Endpoint):
 
 
 class _Operation(Endpoint):
-    """Something that on-call does to a node. Done again, nothing changes."""
+    """Something that on-call does to a node. Done again, nothing changes. ``kind`` is what."""
+
+    query = {"POST": DRY_RUN}
+    kind: Kind
 
     def check_permissions(self, request: Request) -> None:
         super().check_permissions(request)
         if not self.standing.operates_nodes:
             raise Problem(403, "Only on-call and administrators operate nodes.")
 
-    def operate(self, request: Request, name: str, change: Callable[..., NodeModel], *reason: str) -> NodeModel:
-        if not _NAME.fullmatch(name):
+    @property
+    def dry_run(self) -> bool:
+        return self.parameters["dry_run"] is YesNo.YES
+
+    def operate(self, request: Request, name: str, reason: str) -> Blast | None:
+        """Do it, unless this is a dry run; answers the radius as it is right before."""
+        if not _NAME.fullmatch(name) or not NodeModel.objects.filter(pk=name, removed_at=None).exists():
             raise not_found("such node")
+        if self.dry_run:
+            return operations.radius(self.kind, [name])
         try:
-            node = change(name, *reason)
+            return operations.operate(cast(User, request.user), self.kind, Where((name,), name), reason)
         except UnknownNode as error:
             raise not_found("such node") from error
-        by = request.user.get_username()
-        log.info("a node was operated", act=change.__name__, node=name, by=by, reason=" ".join(reason))
-        return node
+        except operations.StillAlive as error:
+            raise Problem(409, f"{error}.", kind="still-alive") from error
+
+    def wish(self, request: Request, name: str, reason: str) -> Response:
+        radius = self.operate(request, name, reason)
+        node = NodeModel.objects.get(pk=name)
+        told = blast_radius(name, radius, self.dry_run) if radius else None
+        return Response(NodeWish(name, node.cordon_reason, node.drain_reason, self.dry_run, told), status=202)
 
 
 class Cordon(_Operation):
-    @describe("cordonNode", "Give a node no new work", NodeWish, status=202, body=REASON.schema(), problems=(404,))
+    kind = Kind.CORDON
+
+    @describe(
+        "cordonNode",
+        "Give a node no new work",
+        NodeWish,
+        status=202,
+        body=REASON.schema(),
+        query=DRY_RUN,
+        problems=(404, 409),
+    )
     def post(self, request: Request, name: str) -> Response:
-        reason = self.read_body(REASON)["reason"]
-        return Response(_wish(self.operate(request, name, intents.cordon_node, reason)), status=202)
+        return self.wish(request, name, self.read_body(REASON)["reason"])
 
 
 class Uncordon(_Operation):
+    kind = Kind.UNCORDON
+
     @describe(
         "uncordonNode",
         "Give a node work again: end its cordon and its drain",
         NodeWish,
         status=202,
-        problems=(403, 404),
+        query=DRY_RUN,
+        problems=(403, 404, 409),
     )
     def post(self, request: Request, name: str) -> Response:
-        return Response(_wish(self.operate(request, name, intents.uncordon_node)), status=202)
+        return self.wish(request, name, "")
+
+
+class Release(_Operation):
+    kind = Kind.PARDON
+
+    @describe(
+        "releaseNode",
+        "End a node's quarantine: what failed there until now is not held against it any more",
+        NodeWish,
+        status=202,
+        body=REASON.schema(),
+        query=DRY_RUN,
+        problems=(404, 409),
+    )
+    def post(self, request: Request, name: str) -> Response:
+        return self.wish(request, name, self.read_body(REASON)["reason"])
+
+
+class Remove(_Operation):
+    kind = Kind.REMOVE
+
+    @describe(
+        "removeNode",
+        "Take a node that is gone for good out of the fleet; a rebuilt host may then join under its name",
+        NodeWish,
+        status=202,
+        body=REASON.schema(),
+        query=DRY_RUN,
+        problems=(404, 409, 503),
+    )
+    def post(self, request: Request, name: str) -> Response:
+        return self.wish(request, name, self.read_body(REASON)["reason"])
 
 
 class Drain(_Operation):
-    query = {"POST": DRY_RUN}
+    kind = Kind.DRAIN
 
     @describe(
         "drainNode",
@@ -111,15 +172,14 @@ class Drain(_Operation):
         status=202,
         body=REASON.schema(),
         query=DRY_RUN,
-        problems=(404, 503),
+        problems=(404, 409, 503),
     )
     def post(self, request: Request, name: str) -> Response:
         reason = self.read_body(REASON)["reason"]
-        dry_run = self.parameters["dry_run"] is YesNo.YES
-        radius = _blast_radius(_detail(name), dry_run)
-        if not dry_run:
-            self.operate(request, name, intents.drain_node, reason)
-        return Response(radius, status=202)
+        radius = self.operate(request, name, reason)
+        if radius is None:
+            raise StoreUnavailable("the radius cannot be told")
+        return Response(blast_radius(name, radius, self.dry_run), status=202)
 
 
 def _detail(name: str) -> selectors.NodeDetail:
@@ -129,17 +189,19 @@ def _detail(name: str) -> selectors.NodeDetail:
     return found
 
 
-def _wish(node: NodeModel) -> NodeWish:
-    return NodeWish(node.name, node.cordon_reason, node.drain_reason)
-
-
-def _blast_radius(found: selectors.NodeDetail, dry_run: bool) -> BlastRadius:
-    held = list(found.held_by)
+def blast_radius(name: str, radius: Blast, dry_run: bool) -> BlastRadius:
     return BlastRadius(
-        name=found.row.name,
+        name=name,
         dry_run=dry_run,
-        jobs=len(held),
-        gpus=sum(job["gpus"] for job in held),
-        without_checkpoint=sum(not job["checkpoints"] for job in held),
-        held_by=held,
+        words=words(radius),
+        hosts=radius.hosts,
+        idle_gpus=radius.idle_gpus,
+        jobs=radius.jobs,
+        gpus=radius.gpus,
+        stays=radius.stays,
+        fits_elsewhere=radius.fits,
+        without_checkpoint=radius.jobs - radius.saves,
+        lost_gpu_hours=round(radius.lost_gpu_ms / 3_600_000, 2),
+        teams=list(radius.teams),
+        hits=list(radius.hits),
     )

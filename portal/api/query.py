@@ -24,6 +24,10 @@ class Moment:
     """A point in time in ISO 8601 with its zone, or a day, which is its first moment in UTC."""
 
     def read(self, value: Any, path: str, errors: list[FieldError]) -> Any:
+        if not isinstance(value, str) or len(value) > 64:
+            remedy = "Give a time with its zone, such as 2026-04-19T12:00:00Z."
+            errors.append(FieldError(path, "must be a point in time, as a string", remedy))
+            return INVALID
         text = f"{value}T00:00:00Z" if re.fullmatch(r"\d{4}-\d\d-\d\d", value, re.ASCII) else value
         try:
             # A + in a query is a blank unless it was escaped.

@@ -8,7 +8,7 @@ from django.urls import path, re_path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 from rest_framework.permissions import AllowAny
 
-from portal.api import agent, cluster, nodes, problems, queue, quotas, tokens
+from portal.api import agent, audit, cluster, maintenance, nodes, problems, queue, quotas, reservations, tokens
 from portal.api.jobs import collection, single
 
 _OPEN = {"authentication_classes": [], "permission_classes": [AllowAny]}
@@ -34,6 +34,17 @@ urlpatterns = [
     path("nodes/<str:name>/cordon", nodes.Cordon.as_view(), name="api-node-cordon"),
     path("nodes/<str:name>/uncordon", nodes.Uncordon.as_view(), name="api-node-uncordon"),
     path("nodes/<str:name>/drain", nodes.Drain.as_view(), name="api-node-drain"),
+    path("nodes/<str:name>/release", nodes.Release.as_view(), name="api-node-release"),
+    path("nodes/<str:name>/remove", nodes.Remove.as_view(), name="api-node-remove"),
+    path("maintenance", maintenance.Maintenances.as_view(), name="api-maintenance"),
+    path("maintenance/<int:window_id>/cancel", maintenance.CancelMaintenance.as_view(), name="api-maintenance-cancel"),
+    path("reservations", reservations.Reservations.as_view(), name="api-reservations"),
+    path(
+        "reservations/<str:reservation_id>/cancel",
+        reservations.CancelReservation.as_view(),
+        name="api-reservation-cancel",
+    ),
+    path("audit", audit.Audit.as_view(), name="api-audit"),
     path("quotas", quotas.QuotaTree.as_view(), name="api-quotas"),
     path("auth/tokens", tokens.Tokens.as_view(), name="api-tokens"),
     path("auth/tokens/<str:token_id>", tokens.OneToken.as_view(), name="api-token"),

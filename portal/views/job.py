@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import groupby
-from typing import Any
+from typing import Any, cast
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
@@ -13,7 +13,10 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
+from portal import operations
+from portal.accounts.models import User
 from portal.accounts.permissions import standing_of
+from portal.operations import Kind
 from portal.views import present
 from portal.views.jobs import job_seen
 from portal.views.timeline import Attempt, attempts
@@ -95,13 +98,13 @@ def bars(history: list[Attempt], now_ms: int) -> list[dict[str, Any]]:
     ]
 
 
-def _wish(job_id: str, request: HttpRequest, ask: Callable[[str], Job], words: str) -> HttpResponse:
+def _wish(job_id: str, request: HttpRequest, kind: Kind, ask: Callable[[str], Job], words: str) -> HttpResponse:
     """Ask something of a job for the person behind the request, tell them, and go back to the job."""
     found = job_seen(request, job_id)
     if not standing_of(request).may_act_on(found.team.name, found.submitted_by_id, found.owner):
         raise PermissionDenied(f"Only its owner, an admin of {found.team.name} or on-call may do that to this job.")
     try:
-        ask(found.pk)
+        operations.on_job(cast(User, request.user), kind, found, ask, request.POST.get("reason", "")[:500])
     except services.AlreadyOver:
         messages.warning(request, f"{found.name} was over already.")
     else:
@@ -112,16 +115,18 @@ def _wish(job_id: str, request: HttpRequest, ask: Callable[[str], Job], words: s
 @login_required
 @require_POST
 def cancel(request: HttpRequest, job_id: str) -> HttpResponse:
-    return _wish(job_id, request, services.cancel, "{} is being cancelled.")
+    return _wish(job_id, request, Kind.JOB_CANCEL, services.cancel, "{} is being cancelled.")
 
 
 @login_required
 @require_POST
 def hold(request: HttpRequest, job_id: str) -> HttpResponse:
-    return _wish(job_id, request, services.hold, "{} is held: it starts no attempt until it is released.")
+    return _wish(
+        job_id, request, Kind.JOB_HOLD, services.hold, "{} is held: it starts no attempt until it is released."
+    )
 
 
 @login_required
 @require_POST
 def release(request: HttpRequest, job_id: str) -> HttpResponse:
-    return _wish(job_id, request, services.release, "{} is released.")
+    return _wish(job_id, request, Kind.JOB_RELEASE, services.release, "{} is released.")

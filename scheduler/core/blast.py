@@ -19,7 +19,7 @@ from scheduler.core.limits import Asker, Limits
 from scheduler.core.placement import Sieve, find, may_fit
 from scheduler.core.snapshot import Snapshot
 from scheduler.core.topology import Node
-from scheduler.core.types import HOLDING, Phase, Policy, ReservationIntent
+from scheduler.core.types import Phase, Policy, Reservation, ReservationIntent
 from scheduler.core.waiting import Shape, spot_providers
 from scheduler.core.work import Work
 
@@ -139,7 +139,7 @@ def _hit(job: Job, here: set[str], policy: Policy, now_ms: int, fits: bool) -> H
     spec, decision = job.spec, job.decision
     works = job.phase is Phase.RUNNING and decision.started_ms is not None
     saves = not works or (spec.checkpoint is not None and spec.checkpoint.takes_ms <= policy.grace_ms)
-    since = max(decision.started_ms or now_ms, decision.saved_at_ms)
+    since = max(now_ms if decision.started_ms is None else decision.started_ms, decision.saved_at_ms)
     return Hit(
         job=job.id,
         team=spec.team,
@@ -216,7 +216,7 @@ def _placed(draft: Draft, limits: Limits, gangs: list[Job]) -> set[str]:
     return found
 
 
-def _teams_holds(snapshot: Snapshot) -> list[object]:
+def _teams_holds(snapshot: Snapshot) -> list[Reservation]:
     return [held for held in snapshot.reservations.held if held.job is None]
 
 

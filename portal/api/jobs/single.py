@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import cast
 
 from django.db.models import Q
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from portal import operations
+from portal.accounts.models import User
 from portal.accounts.permissions import Standing
 from portal.api.answers import EventPage, JobDetail, JobEvent, JobWhy
 from portal.api.description import describe
@@ -16,6 +19,7 @@ from portal.api.endpoint import Endpoint
 from portal.api.jobs.representation import detail
 from portal.api.problems import Problem, not_found
 from portal.api.query import CURSOR, Query, from_cursor, limit, to_cursor
+from portal.operations import Kind
 from scheduler import clock, models, selectors, services
 from scheduler.picture import picture
 from scheduler.policy import live_policy
@@ -73,12 +77,12 @@ class Why(Endpoint):
 class _Wish(Endpoint):
     """Something that a job's people want of it. Asked again, nothing changes."""
 
-    def wish(self, job_id: str, ask: Callable[[str], models.Job]) -> Response:
+    def wish(self, job_id: str, kind: Kind, ask: Callable[[str], models.Job]) -> Response:
         job = job_of(job_id, self.standing)
         if not self.standing.may_act_on(job.team.name, job.submitted_by_id, job.owner):
             raise Problem(403, f"Only its owner, an admin of {job.team.name} or on-call may do that to this job.")
         try:
-            return Response(detail(ask(job.pk)), status=202)
+            return Response(detail(operations.on_job(cast(User, self.request.user), kind, job, ask)), status=202)
         except services.AlreadyOver as error:
             raise Problem(409, f"{error}.", kind="already-over") from error
 
@@ -86,19 +90,19 @@ class _Wish(Endpoint):
 class Cancel(_Wish):
     @describe("cancelJob", "End a job, with its checkpoint and grace", JobDetail, status=202, problems=WISH_PROBLEMS)
     def post(self, request: Request, job_id: str) -> Response:
-        return self.wish(job_id, services.cancel)
+        return self.wish(job_id, Kind.JOB_CANCEL, services.cancel)
 
 
 class Hold(_Wish):
     @describe("holdJob", "Don't start a job until it is released", JobDetail, status=202, problems=WISH_PROBLEMS)
     def post(self, request: Request, job_id: str) -> Response:
-        return self.wish(job_id, services.hold)
+        return self.wish(job_id, Kind.JOB_HOLD, services.hold)
 
 
 class Release(_Wish):
     @describe("releaseJob", "Undo a hold", JobDetail, status=202, problems=WISH_PROBLEMS)
     def post(self, request: Request, job_id: str) -> Response:
-        return self.wish(job_id, services.release)
+        return self.wish(job_id, Kind.JOB_RELEASE, services.release)
 
 
 def _event(row: models.JobEvent) -> JobEvent:

@@ -76,7 +76,14 @@ def test_work_that_cannot_be_saved_in_time_is_lost(checkpoint: CheckpointSpec | 
 
 
 def test_the_teams_are_told_the_hardest_hit_first() -> None:
-    cluster = running(("a", 8, ), ("b", 16), racks=("r1: 4xH100",))
+    cluster = running(
+        (
+            "a",
+            8,
+        ),
+        ("b", 16),
+        racks=("r1: 4xH100",),
+    )
     cluster.submit("c", 8, team="other")
     cluster.tick()
     found = drain(cluster, *cluster.snapshot.nodes)
