@@ -4,10 +4,12 @@ from django.urls import URLPattern, URLResolver, include, path
 
 from portal.api.health import healthz, readyz
 from portal.api.metrics import metrics
-from portal.views import cluster, job, jobs
+from portal.views import cluster, job, jobs, saved_views
+from portal.views.bulk import bulk
 from portal.views.home import home
 from portal.views.preferences import preferences
 from portal.views.queue import queue
+from portal.views.search import search
 from portal.views.signin import sign_in, sign_out
 from portal.views.submit import submit
 
@@ -20,7 +22,11 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("sign-in/", sign_in, name="sign-in"),
     path("sign-out/", sign_out, name="sign-out"),
     path("preferences/", preferences, name="preferences"),
+    path("search/", search, name="search"),
     path("jobs/", jobs.jobs, name="jobs"),
+    path("jobs/together/", bulk, name="jobs-bulk"),
+    path("jobs/views/", saved_views.save, name="view-save"),
+    path("jobs/views/<int:view_id>/delete/", saved_views.forget, name="view-forget"),
     path("submit/", submit, name="submit"),
     path("jobs/<str:job_id>/", job.job, name="job"),
     path("jobs/<str:job_id>/cancel/", job.cancel, name="job-cancel"),

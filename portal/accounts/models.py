@@ -25,3 +25,18 @@ class Membership(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["user", "team"], name="one_membership_a_team")]
+
+
+class SavedView(models.Model):
+    """Filters of the list of jobs that a person gave a name. ``query`` is the address's, without a page."""
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="saved_views")
+    name = models.CharField(max_length=40)
+    query = models.CharField(max_length=1000)
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [models.UniqueConstraint(fields=["user", "name"], name="one_view_a_name")]
+
+    def __str__(self) -> str:
+        return self.name

@@ -22,7 +22,7 @@ from scheduler.core.types import Hint
 register = template.Library()
 
 NO_VALUE = "–"
-SECTION = {"submit": "jobs", "job": "jobs", "node": "nodes"}
+SECTION = {"submit": "jobs", "job": "jobs", "jobs-bulk": "jobs", "node": "nodes"}
 """Pages without an entry of their own in the main navigation, and the entry that they belong under."""
 
 
@@ -41,7 +41,7 @@ def navlink(context: Context, name: str, label: str) -> SafeString:
     match = context["request"].resolver_match
     here = match is not None and SECTION.get(match.url_name, match.url_name) == name
     current = SafeString(' aria-current="page"') if here else ""
-    return format_html('<a href="{}"{}>{}</a>', reverse(name), current, label)
+    return format_html('<a href="{}" data-go="{}"{}>{}</a>', reverse(name), name, current, label)
 
 
 @register.simple_tag(takes_context=True)

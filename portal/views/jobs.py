@@ -13,11 +13,12 @@ from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
+from portal.accounts.models import SavedView
 from portal.accounts.permissions import Standing, standing_of
 from quotas.models import QuotaNode
 from scheduler import clock, selectors
 from scheduler.core.types import Phase
-from scheduler.models import Job
+from scheduler.models import LIVE_STATES, Job
 
 PAGE = 50
 JOB_ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}", re.ASCII)
@@ -39,6 +40,8 @@ def jobs(request: HttpRequest) -> HttpResponse:
     standing = standing_of(request)
     chosen = choose(request.GET, standing)
     page, more = _page(selectors.jobs(chosen.wanted, standing.team_ids), chosen.after)
+    saved = list(SavedView.objects.filter(user_id=standing.user_id))
+    here = _query(request.GET, after="")
     context = {
         "jobs": page,
         "chosen": chosen,
@@ -46,7 +49,11 @@ def jobs(request: HttpRequest) -> HttpResponse:
         "teams": _teams(standing),
         "older": _query(request.GET, after=page[-1].id) if more else "",
         "newer": _query(request.GET, after="") if chosen.after else "",
-        "narrowed": _narrowed(chosen.wanted),
+        "narrowed": _narrowed(chosen.wanted, chosen.mine),
+        "may_pick": {one.pk for one in page if _may_pick(one, standing)},
+        "saved": saved,
+        "here": here,
+        "is_saved": any(view.query == here for view in saved),
         "now_ms": clock.now_ms(),
     }
     part = getattr(request, "htmx", False) and not request.htmx.history_restore_request  # type: ignore[attr-defined]
@@ -76,7 +83,7 @@ def choose(query: QueryDict, standing: Standing) -> Chosen:
     priority = query.get("priority", "")
     wanted = selectors.JobFilter(
         teams=tuple(team for team in [query.get("team", "")] if team),
-        owner=standing.email if mine else "",
+        owner=standing.email if mine else query.get("owner", "").replace("\x00", "").strip(),
         states=tuple(state for state in query.getlist("state") if state in STATES),
         priorities=(int(priority[1]),) if priority in ("P0", "P1", "P2", "P3") else (),
         gpu_type=query.get("gpu_type", ""),
@@ -98,13 +105,21 @@ def _page(found: QuerySet[Job], after: str) -> tuple[list[Job], bool]:
 
 def _counts(chosen: Chosen, standing: Standing) -> list[dict[str, Any]]:
     """How many jobs each state has, under every other filter."""
-    counted = selectors.state_counts(replace(chosen.wanted, states=()), standing.team_ids)
-    everything = {"value": "", "word": "All", "count": sum(counted.values()), "chosen": not chosen.wanted.states}
+    found = selectors.counts(replace(chosen.wanted, states=()), standing.team_ids)
+    counted = found.states
+    everything = {
+        "value": "",
+        "word": "All",
+        "count": sum(counted.values()),
+        "more": bool(found.more),
+        "chosen": not chosen.wanted.states,
+    }
     return [everything] + [
         {
             "value": state,
             "word": state.capitalize(),
             "count": counted.get(state, 0),
+            "more": state in found.more,
             "chosen": state in chosen.wanted.states,
         }
         for state in STATES
@@ -120,8 +135,20 @@ def _teams(standing: Standing) -> list[str]:
     return list(leaves.values_list("name", flat=True))
 
 
-def _narrowed(wanted: selectors.JobFilter) -> bool:
-    return bool(wanted.teams or wanted.states or wanted.priorities or wanted.gpu_type or wanted.text)
+def _may_pick(job: Job, standing: Standing) -> bool:
+    """Whether there is anything that this person could do to it together with others."""
+    return job.state in LIVE_STATES and standing.may_act_on(job.team.name, job.submitted_by_id, job.owner)
+
+
+def _narrowed(wanted: selectors.JobFilter, mine: bool) -> bool:
+    return bool(
+        wanted.teams
+        or (wanted.owner and not mine)
+        or wanted.states
+        or wanted.priorities
+        or wanted.gpu_type
+        or wanted.text
+    )
 
 
 def _query(query: QueryDict, **changes: str) -> str:

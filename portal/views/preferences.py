@@ -1,4 +1,4 @@
-"""How a person wants the pages to look: theme, density, time zone. Kept in cookies, nothing of it on the server."""
+"""How a person wants the pages to be: theme, density, single keys, time zone. Kept in cookies alone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST
 
-CHOICES = {"theme": ("auto", "light", "dark"), "density": ("calm", "dense")}
+CHOICES = {"theme": ("auto", "light", "dark"), "density": ("calm", "dense"), "keys": ("on", "off")}
 """The values of each preference; the first is what holds for someone who never chose."""
 YEAR_S = 365 * 24 * 3600
 

@@ -1,4 +1,5 @@
 // What every page has: preferences without a reload, times in the reader's zone, toasts that come once.
+import { keepKeys } from "./keys.js";
 import { keepTimes } from "./times.js";
 import { adoptToasts } from "./toasts.js";
 
@@ -33,5 +34,6 @@ document.addEventListener("keydown", (event) => {
     menu.querySelector("summary").focus();
   }
 });
+keepKeys();
 keepTimes();
 adoptToasts();

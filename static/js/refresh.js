@@ -6,7 +6,7 @@ const badge = document.querySelector(".live[data-live]");
 let since = null;
 
 function busy(part) {
-  return document.hidden || part.matches(":hover") || part.contains(document.activeElement) || part.querySelector("details[open]");
+  return document.hidden || part.matches(":hover") || part.contains(document.activeElement) || part.querySelector("details[open], [data-pick]:checked");
 }
 
 function tell(fresh) {
