@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from scheduler.core import rights
@@ -18,6 +18,7 @@ from scheduler.core.job import Job
 from scheduler.core.links import Speed, speed
 from scheduler.core.plan import plan
 from scheduler.core.queue import ranked
+from scheduler.core.reasons import Holder, explain
 from scheduler.core.rights import Exposure, Standing
 from scheduler.core.snapshot import Snapshot
 from scheduler.core.types import (
@@ -82,21 +83,24 @@ class Outlook:
     """What would become of the job.
 
     ``start_ms`` is now, or the start that the planner promises: it counts on every running job to use up its limit, so
-    it is the latest unless hosts fail or a higher class comes. None where nothing is promised yet. ``place`` is where it
-    would sit, or where its start is promised. ``refused`` says in words why it could never run.
+    it is the latest unless hosts fail or a higher class comes. None where nothing is promised yet; ``earliest_ms`` is
+    then when its GPUs could be free if nobody else in the queue took them. ``place`` is where it would sit, or where
+    its start is promised. ``words`` say why it waits or could never run, ``holders`` who has what it waits for.
     """
 
     verdict: Verdict
     gpus: int
     gpu_type: str
     reason: Reason | None = None
-    refused: str = ""
+    words: str = ""
     start_ms: int | None = None
     place: Place | None = None
     room: Room | None = None
     victims: tuple[Victim, ...] = ()
     standing: Standing | None = None
     exposure: Exposure | None = None
+    earliest_ms: int | None = None
+    holders: tuple[Holder, ...] = ()
 
 
 def preview(snapshot: Snapshot, policy: Policy, spec: JobSpec, now_ms: int, *, brief: bool = False) -> Outlook:
@@ -125,29 +129,45 @@ def _read(snapshot: Snapshot, policy: Policy, job: Job, made: Plan, now_ms: int,
     decision = next((c.decision for c in made.changes if isinstance(c, JobChange) and c.job == job.id), job.decision)
     if decision.phase is Phase.STARTING:
         taken = tuple((part.node, len(part.gpus)) for part in decision.allocation)
-        verdict, start_ms, place = Verdict.STARTS, now_ms, _place(snapshot, decision.gpu_type, taken)
+        place = _place(snapshot, decision.gpu_type, taken)
+        outlook = Outlook(Verdict.STARTS, spec.gpus, spec.gpu_type, start_ms=now_ms, place=place)
     else:
-        held = _promise(made, job.id)
-        verdict = Verdict.WAITS
-        start_ms = None if held is None else max(held.start_ms, now_ms)
-        place = None if held is None else _place(snapshot, held.gpu_type, zip(held.nodes, held.takes, strict=True))
-    reason = _reason(made, job.id, decision.reason, victims) if verdict is Verdict.WAITS else None
-    outlook = Outlook(verdict, spec.gpus, spec.gpu_type, reason, "", start_ms, place, None, victims)
+        outlook = _waiting(snapshot, spec, decision.reason, victims, _promise(made, job.id), now_ms)
     if brief:
         return outlook
-    gpu_type = place.gpu_type if place is not None else _likeliest(snapshot, spec)
-    return Outlook(
-        *(verdict, spec.gpus, spec.gpu_type, reason, "", start_ms, place),
+    if outlook.verdict is Verdict.WAITS:
+        outlook = _explained(snapshot, policy, job, outlook, now_ms)
+    gpu_type = outlook.place.gpu_type if outlook.place is not None else _likeliest(snapshot, spec)
+    return replace(
+        outlook,
         room=_room(snapshot, policy, job, now_ms),
-        victims=victims,
         standing=rights.standing(snapshot, spec, gpu_type),
         exposure=rights.exposure(snapshot, policy, spec, gpu_type),
     )
 
 
-def _reason(made: Plan, job: str, told: Reason | None, victims: tuple[Victim, ...]) -> Reason | None:
-    """Where others are stopped for it, the next plan will say so."""
-    return Reason.WAITING_FOR_PREEMPTION if victims else told
+def _waiting(
+    snapshot: Snapshot,
+    spec: JobSpec,
+    told: Reason | None,
+    victims: tuple[Victim, ...],
+    held: Reservation | None,
+    now_ms: int,
+) -> Outlook:
+    # Where others are stopped for it, the next plan will say so.
+    reason = Reason.WAITING_FOR_PREEMPTION if victims else told
+    outlook = Outlook(Verdict.WAITS, spec.gpus, spec.gpu_type, reason, victims=victims)
+    if held is None:
+        return outlook
+    place = _place(snapshot, held.gpu_type, zip(held.nodes, held.takes, strict=True))
+    return replace(outlook, start_ms=max(held.start_ms, now_ms), place=place)
+
+
+def _explained(snapshot: Snapshot, policy: Policy, job: Job, outlook: Outlook, now_ms: int) -> Outlook:
+    """With the numbers behind the reason that the plan gave."""
+    snapshot.move(job, replace(job.decision, reason=outlook.reason))
+    told = explain(snapshot, policy, job.id, now_ms)
+    return replace(outlook, words=told.words, earliest_ms=told.start_ms, holders=told.holders)
 
 
 def _promise(made: Plan, job: str) -> Reservation | None:

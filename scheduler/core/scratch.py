@@ -90,6 +90,8 @@ class Scratch:
         for name in [*(snapshot.bookings.keys() - seen.bookings.keys()), *seen.bookings]:
             snapshot.set_reservation_intent(name, seen.bookings.get(name))
         self._remember(seen)
+        # The leader has asked for all that wait whether they may evict somebody; here only newcomers are asked.
+        snapshot.evicted_ms, snapshot.evict_again_ms = snapshot.now_ms, None
         snapshot.work = Work()
         return snapshot
 
