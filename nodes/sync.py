@@ -62,10 +62,11 @@ class _Session:
     """What this process knows of a node: its newest message, its lease, and what lies in the store.
 
     ``newest`` is the boot and sequence of the last message taken in. ``report_mod`` and ``alive_mod`` are the revisions
-    of the two keys, 0 where absent. Not ``opened``: what lies in the store must be read. ``busy`` is held meanwhile.
+    of the two keys, 0 where absent. ``shown``: the picture has shown the report. Not ``opened``: what lies in the store must be read. ``busy`` is held meanwhile.
     """
 
     opened: bool = False
+    shown: bool = False
     newest: tuple[str, int] = ("", 0)
     lease: int = 0
     report: NodeReport | None = None
@@ -148,8 +149,12 @@ class SyncDesk:
         """Whether what this process remembers of the node may not be what lies in the store."""
         if not session.opened or self._renewals.renewed_s(session.lease) is None:
             return True
-        shown = self._published(node)
-        return shown is not None and reports.stamp(shown) > session.newest
+        published = self._published(node)
+        if published is None:
+            # It was there and is gone: the node was removed, and another host may have its name.
+            return session.shown
+        session.shown = True
+        return reports.stamp(published) > session.newest
 
     def _nothing_to_write(self, request: SyncRequest, session: _Session) -> bool:
         return (
@@ -167,7 +172,10 @@ class SyncDesk:
         session.alive_boot = alive.value.decode() if alive else ""
         session.alive_mod = alive.mod_revision if alive else 0
         session.lease = self._renew_now(alive.lease) if alive else 0
-        if session.report is not None:
+        session.shown = False
+        if session.report is None:
+            session.newest = ("", 0)
+        else:
             session.newest = max(session.newest, reports.stamp(session.report))
         session.opened = True
 

@@ -164,3 +164,23 @@ def _at_once(call, many: int) -> None:  # type: ignore[no-untyped-def]
         thread.start()
     for thread in threads:
         thread.join()
+
+
+def test_a_removed_node_is_gone_and_its_name_can_be_joined_under_anew(join: str) -> None:
+    services.register(HOST, "own", join, NOW)
+    services.drain(HOST.name, "old")
+    version = services.remove(HOST.name, NOW).version
+    assert identity_of(token_hash("own")) is None
+    with pytest.raises(services.UnknownNode):
+        services.cordon(HOST.name, "again")
+    node, changed = services.register(HOST, "fresh", join, NOW)
+    assert changed and node.version > version and node.drain_reason is None
+    assert identity_of(token_hash("fresh")) is not None
+    assert node_intent(node).pardon_ms == NOW.timestamp() * 1000
+
+
+def test_a_removed_node_needs_a_join_token_to_come_back(join: str) -> None:
+    services.register(HOST, "own", join, NOW)
+    services.remove(HOST.name, NOW)
+    with pytest.raises(services.JoinRefused):
+        services.register(HOST, "own", "wrong", NOW)

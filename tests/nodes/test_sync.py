@@ -189,3 +189,11 @@ def test_a_report_that_was_deleted_is_put_again(web: Process, store: MemoryStore
     store.commit([], [Delete(keys.report(NODE))])
     assert web.take(request(2, gang("b")))
     assert _report(store).sequence == 2
+
+
+def test_a_host_rebuilt_under_the_name_of_a_removed_one_is_heard(web: Process, store: MemoryStore) -> None:
+    web.take(request(boot=SECOND_BOOT, sequence=9))
+    web.take(request(boot=SECOND_BOOT, sequence=10))
+    store.commit([], [Delete(keys.report(NODE)), Delete(keys.alive(NODE))])
+    assert web.take(request(boot=FIRST_BOOT, sequence=1))
+    assert _report(store).boot_id == FIRST_BOOT
