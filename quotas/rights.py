@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator
 
 from quotas.diff import diff
 from quotas.validation import Problem
+from scheduler.core.balance import promised
 from scheduler.core.types import QuotaNode, QuotaTree
 
 
@@ -66,18 +67,3 @@ def _protection(before: QuotaTree, after: QuotaTree, admin_of: Collection[str]) 
         if node.min_runtime_ms > most:
             reason = f"may be raised to {most // 1000} s at most; more keeps others from their share"
             yield Problem(node.name, "min_runtime_s", reason)
-
-
-def promised(tree: QuotaTree) -> dict[str, dict[str, int]]:
-    """The GPUs by type that each node and those below it are guaranteed together."""
-    found: dict[str, dict[str, int]] = {}
-    below: dict[str, dict[str, int]] = {}
-    for node in reversed(tree.nodes):
-        inner = below.get(node.name, {})
-        mine = {kind: max(node.floor.get(kind, 0), inner.get(kind, 0)) for kind in node.floor.keys() | inner.keys()}
-        found[node.name] = mine
-        if node.parent is not None:
-            above = below.setdefault(node.parent, {})
-            for kind, gpus in mine.items():
-                above[kind] = above.get(kind, 0) + gpus
-    return found

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from quotas.rights import editable, overreach, promised
+from quotas.rights import editable, overreach
 from scheduler.core.types import QuotaNode, QuotaTree
 
 RESEARCH = QuotaNode("research", share=Fraction(40), floor={"H100": 64}, min_runtime_ms=60_000)
@@ -75,8 +75,3 @@ def test_what_may_be_edited_is_what_lies_below() -> None:
     assert editable(BEFORE, INSIDE) == {"speech", "vision"}
     assert editable(BEFORE, None) == {"research", "speech", "vision", "sales"}
     assert editable(BEFORE, set()) == set()
-
-
-def test_floors_add_up_towards_the_root() -> None:
-    tree = QuotaTree((replace(RESEARCH, floor={"H100": 20, "A100": 8}), SPEECH, VISION))
-    assert promised(tree)["research"] == {"H100": 32, "A100": 8}
