@@ -7,8 +7,6 @@ one job of a shape is not tried for the others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from scheduler.core import attempts
 from scheduler.core.draft import Draft
 from scheduler.core.evict import Evictions
@@ -65,6 +63,7 @@ class Allocation:
         self._shortest_refused: dict[object, int] = {}
         self._stuck: set[str] = set()
         self._fits: dict[Shape, bool] = {}
+        self._holders: dict[Group, list[str]] = {}
 
     def run(self) -> None:
         self.holds.begin()
@@ -73,20 +72,22 @@ class Allocation:
             group, name = head
             self._try(walk, group, self.snapshot.jobs[name])
 
-    def _groups(self) -> Iterable[Group]:
+    def _groups(self) -> list[Group]:
         """The groups in which a job may start, or be promised a start, that could not before."""
-        work = self.snapshot.work
-        groups = self.snapshot.waiting.groups
+        snapshot, work = self.snapshot, self.snapshot.work
         in_order = not self.draft.policy.backfill or self.draft.policy.order == "fifo"
-        if ALL in work.gained or in_order or self.holds.room():
-            return list(groups.values())
-        fresh = {self.snapshot.jobs[name].group for name in work.arrived if name in self.snapshot.jobs}
-        fresh |= self.holds.groups()
-        return [
-            group
-            for group in groups.values()
-            if group in fresh or group.shape.gpu_type in work.gained or group.shape.gpu_type == ANY_GPU_TYPE
-        ]
+        fresh = {snapshot.jobs[name].group for name in work.arrived if name in snapshot.jobs}
+        self._holders = self.holds.by_group()
+        chosen = []
+        for group in snapshot.waiting.groups.values():
+            shape = group.shape
+            if in_order or group in fresh or group in self._holders or self.holds.room_for(shape):
+                chosen.append(group)
+                continue
+            gained = ALL in work.gained or shape.gpu_type in work.gained or shape.gpu_type == ANY_GPU_TYPE
+            if gained and (self._may_fit(shape) or self.why.due(group)):
+                chosen.append(group)
+        return chosen
 
     def _try(self, walk: Walk, group: Group, job: Job) -> None:
         shape = group.shape
@@ -172,7 +173,7 @@ class Allocation:
         elif self._may_fit(group.shape) or self.holds.room_for(group.shape):
             walk.passed()
         else:
-            for name in group.jobs:
+            for name in self._holders.get(group, ()):
                 if self.holds.of(name):
                     self.holds.passed(self.snapshot.jobs[name])
             walk.dropped()

@@ -23,6 +23,9 @@ from scheduler.core.work import ALL
 REPLAN_EVERY_MS = 300_000
 """Promises are moved up at most this often: what is promised is given earlier anyhow when it comes free."""
 
+REPLANNED = 8
+"""So many promises of a GPU type are moved up at a time, those with the earliest starts."""
+
 
 class Holds:
     """The reservations of one plan, by job; those of teams are carried along.
@@ -47,7 +50,8 @@ class Holds:
         self._reviewed = draft.snapshot.reviews != draft.snapshot.holds_reviewed
         self._disturbed: set[str] = set()
         zones = draft.snapshot.topology.zones.values()
-        self._largest_node = max((size for zone in zones for size in zone.pools), default=1)
+        self._largest_node = max((zone.largest for zone in zones), default=1)
+        self._gangs = sum(map(self._is_gang, self._of.values()))
 
     def begin(self) -> None:
         """Drop the holds of jobs that do not wait any more; put in force what binds everybody."""
@@ -55,6 +59,7 @@ class Holds:
             job = self._snapshot.jobs.get(name)
             if job is None or job.group is None:
                 del self._of[name]
+                self._gangs -= self._is_gang(held)
                 continue
             self._all.add(held)
             if held.firm:
@@ -66,7 +71,7 @@ class Holds:
         self._replans = self._due_for_replanning()
 
     def _due_for_replanning(self) -> set[str]:
-        """The GPU types of which some came free and whose promises were not looked at lately."""
+        """The jobs whose promises may move up: GPUs of their type came free, and they were not looked at lately."""
         snapshot, now = self._snapshot, self._draft.now_ms
         gained = snapshot.work.gained
         due = set()
@@ -79,18 +84,23 @@ class Holds:
             if next_ms > now:
                 self._draft.wake(next_ms)
                 continue
-            due.add(gpu_type)
+            due.update(self._next_to_start(gpu_type))
             snapshot.replan.discard(gpu_type)
             snapshot.replanned_ms[gpu_type] = now
         return due
 
-    def groups(self) -> set[Group]:
-        """The groups of the jobs that hold something."""
-        groups = set()
+    def _next_to_start(self, gpu_type: str) -> list[str]:
+        """Of the promises of one type those that are planned to be kept first."""
+        held = [(one.start_ms, name) for name, one in self._of.items() if one.gpu_type == gpu_type]
+        return [name for _, name in sorted(held)[:REPLANNED]]
+
+    def by_group(self) -> dict[Group, list[str]]:
+        """The jobs that hold something, by group."""
+        groups: dict[Group, list[str]] = {}
         for name in self._of:
             group = self._snapshot.jobs[name].group
             assert group is not None
-            groups.add(group)
+            groups.setdefault(group, []).append(name)
         return groups
 
     def of(self, job: str) -> Reservation | None:
@@ -123,8 +133,10 @@ class Holds:
         return hosts < self._draft.policy.host_reservations
 
     def _counts(self) -> tuple[int, int]:
-        gangs = sum(1 for held in self._of.values() if held.gpus > self._largest_node)
-        return gangs, len(self._of) - gangs
+        return self._gangs, len(self._of) - self._gangs
+
+    def _is_gang(self, held: Reservation) -> bool:
+        return held.gpus > self._largest_node
 
     # --- as the walk passes a job -------------------------------------------------------------------------------
 
@@ -141,7 +153,7 @@ class Holds:
         if held.firm and name not in self._snapshot.stopping_for:
             held = replace(held, firm=False)
             self.put(held)
-        elif not held.firm and held.start_ms > self._draft.now_ms and held.gpu_type in self._replans:
+        elif not held.firm and held.start_ms > self._draft.now_ms and name in self._replans:
             better = self._start(job)
             if better is not None and better.start_ms < held.start_ms:
                 self.put(better)
@@ -197,6 +209,7 @@ class Holds:
     def _put(self, held: Reservation) -> None:
         assert held.job is not None
         self._of[held.job] = held
+        self._gangs += self._is_gang(held)
         self._all.add(held)
         self._limits.add(held)
         self._in_force.add(held.job)
@@ -212,6 +225,7 @@ class Holds:
     def drop(self, job: str) -> None:
         held = self._of.pop(job, None)
         if held is not None:
+            self._gangs -= self._is_gang(held)
             self._all.remove(held)
             self._limits.remove(held)
             self._in_force.discard(job)

@@ -95,6 +95,11 @@ class Why:
         """All of the group waits for this reason."""
         self._groups[group] = reason
 
+    def due(self, group: Group) -> bool:
+        """Whether the reasons of the group have to be looked at though nothing in it can start."""
+        every = self._draft.policy.reason_every_ms
+        return None in group.reasons or self._draft.now_ms >= group.explained_ms + every
+
     def passed(self, group: Group) -> None:
         """A job of the group found no place."""
         self._passed.add(group)
@@ -117,6 +122,7 @@ class Why:
         every = self._draft.policy.reason_every_ms
         scarce = self.scarce(group.shape)
         if scarce is not None and set(group.reasons) == {scarce}:
+            group.explained_ms = now
             return
         fresh_only = scarce is None and every > 0 and now < group.explained_ms + every
         if not fresh_only:
