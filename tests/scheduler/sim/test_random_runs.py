@@ -110,7 +110,7 @@ def _mishap(rng: random.Random, jobs: list[str], hosts: list[tuple[str, int]], t
     return {"at": _at(rng), **rng.choice(kinds)}
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(24))
 def test_nothing_breaks_whatever_happens(seed: int):
     with without_chatter():
         result = run(read("random.yaml", random_scenario(seed)))
