@@ -62,3 +62,13 @@ def due_ms(spec: JobSpec, decision: JobDecision) -> int | None:
             return decision.not_before_ms or None
         case _:
             return None
+
+
+def same_wait(one: JobDecision, other: JobDecision) -> bool:
+    """Whether a waiting job goes on waiting as before, but for its reason."""
+    return (
+        other.phase is Phase.PENDING
+        and one.met == other.met
+        and one.avoid == other.avoid
+        and one.not_before_ms == other.not_before_ms
+    )

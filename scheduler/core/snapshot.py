@@ -12,16 +12,16 @@ from heapq import heappop, heappush
 
 from scheduler.core.job import NEW, Job, mask_of
 from scheduler.core.layout import Layouts
-from scheduler.core.lifecycle import due_ms
-from scheduler.core.quota import CPU, MEMORY, Branch, Quota
+from scheduler.core.ledger import Ledger
+from scheduler.core.lifecycle import due_ms, same_wait
+from scheduler.core.quota import CPU, MEMORY, Quota
 from scheduler.core.rows import Rows
-from scheduler.core.topology import Node, Topology
+from scheduler.core.topology import Node, Topology, same_inventory
 from scheduler.core.types import (
     HOLDING,
     TERMINAL,
     JobDecision,
     JobIntent,
-    JobSpec,
     NodeDecision,
     NodeIntent,
     NodeReport,
@@ -44,14 +44,13 @@ class Snapshot:
         self.nodes: dict[str, Node] = {}
         self.topology = Topology()
         self.waiting = Waiting()
-        self.quota = Quota()
         self.reservations = Reservations()
         self.bookings: dict[str, ReservationIntent] = {}
-        self.fading = Fading(86_400_000)
         self.now_ms = 0
         self.planned_ms = -1
         self.work = Work()
         self.rows = Rows()
+        self.ledger = Ledger(self.topology, self.rows)
         self.layouts = Layouts()
         self.replan: set[str] = set()
         self.replanned_ms: dict[str, int] = {}
@@ -62,7 +61,6 @@ class Snapshot:
         self.reviews = 0
         self.holds_reviewed = -1
         self.repaired_ms = 0
-        self.holding: dict[str, Job] = {}
         self.parked: dict[str, Job] = {}
         self.stopping_for: dict[str, set[str]] = {}
         self.dependents: dict[str, set[str]] = {}
@@ -71,7 +69,24 @@ class Snapshot:
         self.timers: list[tuple[int, str]] = []
         self._fades = False
         self._all_jobs: dict[str, Job] = {}
-        self._all_nodes: dict[str, Node] = {}
+
+    @property
+    def quota(self) -> Quota:
+        return self.ledger.quota
+
+    @property
+    def fading(self) -> Fading:
+        """The clock of recent use; a picture that follows another snapshot takes over its clock."""
+        return self.ledger.fading
+
+    @fading.setter
+    def fading(self, fading: Fading) -> None:
+        self.ledger.fading = fading
+
+    @property
+    def holding(self) -> dict[str, Job]:
+        """The jobs that hold GPUs."""
+        return self.ledger.holding
 
     # --- jobs ---------------------------------------------------------------------------------------------------
 
@@ -131,7 +146,7 @@ class Snapshot:
         if decision.phase in HOLDING and old.phase in HOLDING and decision.allocation == job.held:
             self._renew(job, decision)
             return None
-        if job.group is not None and _same_wait(old, decision):
+        if job.group is not None and same_wait(old, decision):
             job.group.restate(old.reason, decision.reason)
             job.decision = decision
             return None
@@ -149,7 +164,7 @@ class Snapshot:
         if now_holds and decision.phase in HOLDING and job.held == decision.allocation:
             self._renew(job, decision)
             return
-        if job.group is not None and _same_wait(job.decision, decision):
+        if job.group is not None and same_wait(job.decision, decision):
             job.group.restate(job.decision.reason, decision.reason)
             job.decision = decision
             return
@@ -160,7 +175,7 @@ class Snapshot:
     def _renew(self, job: Job, decision: JobDecision) -> None:
         """A new decision about a gang that keeps its GPUs."""
         self._unmark_stop(job)
-        self.rows.stale.update(self._all_nodes[part.node] for part in job.held)
+        self.rows.stale.update(self.ledger.nodes[part.node] for part in job.held)
         job.decision = decision
         self._mark_stop(job)
         self.work.jobs.add(job.id)
@@ -170,7 +185,7 @@ class Snapshot:
         decision = job.decision
         self.work.jobs.add(job.id)
         if decision.phase in HOLDING:
-            self._hold(job, since_ms)
+            self.ledger.enter(job, since_ms)
             self._mark_stop(job)
             self._set_timer(job)
         elif decision.phase is Phase.PENDING:
@@ -186,7 +201,7 @@ class Snapshot:
             del self.parked[job.id]
         elif job.leaf is not None:
             self._unmark_stop(job)
-            self._release(job, until_ms)
+            self.ledger.strike(job, until_ms)
 
     def _mark_stop(self, job: Job) -> None:
         stop = job.decision.stop
@@ -211,55 +226,6 @@ class Snapshot:
         due = due_ms(job.spec, job.decision)
         if due is not None:
             heappush(self.timers, (due, job.id))
-
-    # --- what a gang holds --------------------------------------------------------------------------------------
-
-    def _hold(self, job: Job, since_ms: int) -> None:
-        decision, spec = job.decision, job.spec
-        job.held = decision.allocation
-        job.leaf = leaf = self.quota.leaf(spec.team)
-        self.holding[job.id] = job
-        for part in decision.allocation:
-            self._fill(self.node(part.node), job.id, mask_of(part.gpus), spec)
-        self._charge(leaf, decision.gpu_type, spec, 1, since_ms)
-
-    def _release(self, job: Job, until_ms: int) -> None:
-        spec = job.spec
-        for part in job.held:
-            self._empty(self.node(part.node), job.id, spec)
-        assert job.leaf is not None
-        self._charge(job.leaf, job.decision.gpu_type, spec, -1, until_ms)
-        del self.holding[job.id]
-        job.held = ()
-        job.leaf = None
-
-    def _charge(self, leaf: Branch, gpu_type: str, spec: JobSpec, sign: int, at_ms: int) -> None:
-        gpus = sign * spec.gpus
-        self.quota.charge(leaf, gpu_type, gpus, gpus * spec.cpu_per_rank, gpus * spec.memory_per_rank_gb, spec.priority)
-        self.quota.remember(leaf, gpu_type, -gpus * self.fading.grown(at_ms))
-
-    def _fill(self, node: Node, job: str, mask: int, spec: JobSpec) -> None:
-        node.jobs[job] = mask
-        self.rows.stale.add(node)
-        node.held |= mask
-        if not spec.scratch_gb and not spec.cpu_per_rank and not spec.memory_per_rank_gb:
-            self.topology.refile(node)
-            return
-        ranks = mask.bit_count()
-        node.cpus_free -= ranks * spec.cpu_per_rank
-        node.memory_free -= ranks * spec.memory_per_rank_gb
-        node.scratch_free -= spec.scratch_gb
-        self.topology.refile(node)
-
-    def _empty(self, node: Node, job: str, spec: JobSpec) -> None:
-        mask = node.jobs.pop(job)
-        self.rows.stale.add(node)
-        node.held &= ~mask
-        ranks = mask.bit_count()
-        node.cpus_free += ranks * spec.cpu_per_rank
-        node.memory_free += ranks * spec.memory_per_rank_gb
-        node.scratch_free += spec.scratch_gb
-        self.topology.refile(node)
 
     # --- who waits ----------------------------------------------------------------------------------------------
 
@@ -334,24 +300,20 @@ class Snapshot:
         if half_life_ms == self.fading.half_life_ms and self._fades:
             return
         self._fades = True
-        self.fading = Fading(half_life_ms, self.now_ms)
-        self._recharge()
+        self.ledger.fade(Fading(half_life_ms, self.now_ms))
 
     # --- nodes --------------------------------------------------------------------------------------------------
 
     def node(self, name: str) -> Node:
         """The node of that name, registered or not: decisions may arrive before the inventory."""
-        node = self._all_nodes.get(name)
-        if node is None:
-            node = self._all_nodes[name] = Node(name)
-        return node
+        return self.ledger.node(name)
 
     def set_node_intent(self, name: str, intent: NodeIntent | None) -> None:
         """Take in a node's inventory and what on-call wants of it; None: it is no part of the fleet any more."""
         node = self.node(name)
         old = node.intent
         node.intent = intent
-        if old is None or intent is None or not _same_inventory(old, intent):
+        if old is None or intent is None or not same_inventory(old, intent):
             self.rows.forget()
             self.layouts.forget()
             if old is not None:
@@ -422,26 +384,8 @@ class Snapshot:
 
     def set_quota(self, tree: QuotaTree | None) -> None:
         """Put another quota tree in force; what runs is charged to it anew. None: every team exists, with share 1."""
-        past = {name: branch.past for name, branch in self.quota.by_name.items() if not branch.children}
-        self.quota = Quota(tree)
-        for job in self.holding.values():
-            job.leaf = leaf = self.quota.leaf(job.spec.team)
-            spec = job.spec
-            cpus, memory = spec.gpus * spec.cpu_per_rank, spec.gpus * spec.memory_per_rank_gb
-            self.quota.charge(leaf, job.decision.gpu_type, spec.gpus, cpus, memory, spec.priority)
-        for name, amounts in past.items():
-            branch = self.quota.by_name.get(name)
-            if branch is not None and not branch.children:
-                for gpu_type, amount in amounts.items():
-                    self.quota.remember(branch, gpu_type, amount)
+        self.ledger.replant(tree)
         self.work.gain_all()
-
-    def _recharge(self) -> None:
-        tree = self.quota.tree
-        self.quota = Quota(tree)
-        for job in self.holding.values():
-            job.leaf = leaf = self.quota.leaf(job.spec.team)
-            self._charge(leaf, job.decision.gpu_type, job.spec, 1, job.decision.bound_ms or 0)
 
     def set_reservations(self, reservations: Reservations | None) -> None:
         """Take in the holds in force and planned."""
@@ -466,26 +410,3 @@ class Snapshot:
     def pick(self, names: Iterable[str]) -> list[Job]:
         """Those of the named jobs that are here, in the order of their names."""
         return [self.jobs[name] for name in sorted(names) if name in self.jobs]
-
-
-def _same_wait(one: JobDecision, other: JobDecision) -> bool:
-    """Whether a waiting job goes on waiting as before, but for its reason."""
-    return (
-        other.phase is Phase.PENDING
-        and one.met == other.met
-        and one.avoid == other.avoid
-        and one.not_before_ms == other.not_before_ms
-    )
-
-
-def _same_inventory(one: NodeIntent, other: NodeIntent) -> bool:
-    return (
-        one.az == other.az
-        and one.rack == other.rack
-        and one.gpu_type == other.gpu_type
-        and one.gpus == other.gpus
-        and one.cpus == other.cpus
-        and one.memory_gb == other.memory_gb
-        and one.scratch_gb == other.scratch_gb
-        and one.spot == other.spot
-    )

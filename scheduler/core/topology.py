@@ -259,3 +259,17 @@ class Topology:
         rack = node.rack
         if rack is not None:
             rack.pool.move(node, rack, node.free_gpus if node.open else -1)
+
+
+def same_inventory(one: NodeIntent, other: NodeIntent) -> bool:
+    """Whether a node has what it had, where it was."""
+    return (
+        one.az == other.az
+        and one.rack == other.rack
+        and one.gpu_type == other.gpu_type
+        and one.gpus == other.gpus
+        and one.cpus == other.cpus
+        and one.memory_gb == other.memory_gb
+        and one.scratch_gb == other.scratch_gb
+        and one.spot == other.spot
+    )
