@@ -6,6 +6,7 @@ from typing import Any
 
 import structlog
 from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
+from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpResponse
 from rest_framework.exceptions import APIException
 from rest_framework.views import exception_handler
@@ -29,6 +30,10 @@ def _problem(exc: Exception, context: dict[str, Any]) -> Problem:
     if isinstance(exc, StoreUnavailable):
         detail = "The live state cannot be read at the moment. What was submitted is kept, and what runs goes on."
         return Problem(503, detail, kind="store-unavailable", headers={"Retry-After": str(RETRY_AFTER_S)})
+    if isinstance(exc, OperationalError | InterfaceError):
+        log.warning("the database does not answer", error=str(exc))
+        detail = "The database does not answer at the moment. The request may or may not have been done: ask again."
+        return Problem(503, detail, kind="database-unavailable", headers={"Retry-After": str(RETRY_AFTER_S)})
     if isinstance(exc, RequestDataTooBig):
         return Problem(413, "The body is larger than is taken.")
     if isinstance(exc, SuspiciousOperation):

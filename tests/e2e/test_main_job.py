@@ -28,7 +28,7 @@ def example() -> dict[str, Any]:
 def fill_in(page: Page, job: dict[str, Any]) -> None:
     page.get_by_label("Name", exact=True).fill(job["name"])
     page.get_by_label("Team").select_option(job["team"])
-    page.get_by_label("Owner").fill(job["owner"])
+    page.get_by_label("Owner").fill(job.get("owner", ""))
     page.get_by_label("Priority").select_option(job["priority"])
     page.get_by_label("Time limit, hours").fill(str(job["max_runtime_hours"]))
     needs = job["resources"]
