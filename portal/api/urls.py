@@ -9,7 +9,7 @@ from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitVie
 from rest_framework.permissions import AllowAny
 
 from portal.api import agent, audit, cluster, maintenance, nodes, problems, queue, quotas, reservations, tokens
-from portal.api.jobs import collection, single
+from portal.api.jobs import collection, preview, single
 
 _OPEN = {"authentication_classes": [], "permission_classes": [AllowAny]}
 
@@ -20,6 +20,7 @@ _docs = csp_update({"style-src": [csp.SELF, csp.UNSAFE_INLINE]})(
 
 urlpatterns = [
     path("jobs", collection.Jobs.as_view(), name="api-jobs"),
+    path("jobs/preview", preview.PreviewJob.as_view(), name="api-job-preview"),
     path("jobs/<str:job_id>", single.Job.as_view(), name="api-job"),
     path("jobs/<str:job_id>/events", single.Events.as_view(), name="api-job-events"),
     path("jobs/<str:job_id>/why", single.Why.as_view(), name="api-job-why"),

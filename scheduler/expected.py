@@ -1,0 +1,93 @@
+"""The forecast of starts: made by one worker at a time, kept in Redis for whoever shows it.
+
+Nothing depends on it. While it is missing, or Redis is, starts are unknown.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from threading import Lock
+
+import redis
+import structlog
+
+from scheduler import connections
+from scheduler.core.forecast import forecast
+from scheduler.core.scratch import records
+from scheduler.core.types import Policy
+from scheduler.picture import Picture
+
+log = structlog.get_logger(__name__)
+
+KEY = "gangway:forecast"
+LOCK = "gangway:forecasting"
+KEPT_S = 60
+"""A forecast that was not made anew for so long is none any more."""
+COST_MS = 5000
+READ_AGAIN_MS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """When waiting jobs are expected to start, by the limits of what runs, as of ``revision`` at ``made_ms``."""
+
+    revision: int = 0
+    made_ms: int = 0
+    until_ms: int = 0
+    starts: dict[str, int] = field(default_factory=dict)
+
+    def start_ms(self, job_id: str, now_ms: int) -> int | None:
+        """None where it is not known. A start whose moment has come is expected now."""
+        at = self.starts.get(job_id)
+        return None if at is None else max(at, now_ms)
+
+
+def refresh(picture: Picture, policy: Policy, now_ms: int, ticking_ms: Callable[[], int]) -> Expected | None:
+    """Make a forecast and publish it; None where another worker is at it, or the live state is away.
+
+    Raises:
+        redis.RedisError: Redis is away.
+    """
+    cache = connections.cache()
+    if not picture.fresh or not cache.set(LOCK, "1", nx=True, px=4 * COST_MS):
+        return None
+    try:
+        with picture.reading() as snapshot:
+            snapshot.tell_time(max(now_ms, snapshot.now_ms))
+            revision, seen = picture.revision, records(snapshot)
+        ends = ticking_ms() + COST_MS
+        made = forecast(seen, policy, go_on=lambda: ticking_ms() < ends)
+        found = Expected(revision, made.made_ms, made.until_ms, made.starts)
+        cache.set(KEY, json.dumps([revision, made.made_ms, made.until_ms, made.starts]), ex=KEPT_S)
+        return found
+    finally:
+        cache.delete(LOCK)
+
+
+_read: tuple[int, Expected] = (-READ_AGAIN_MS, Expected())
+_lock = Lock()
+
+
+def expected(ticking_ms: Callable[[], int]) -> Expected:
+    """The forecast as it is published, read at most once a second by a process; an empty one where there is none."""
+    global _read
+    with _lock:
+        at, known = _read
+        if ticking_ms() - at >= READ_AGAIN_MS:
+            known = _fetch()
+            _read = (ticking_ms(), known)
+        return known
+
+
+def _fetch() -> Expected:
+    try:
+        raw = connections.cache().get(KEY)
+    except redis.RedisError as error:
+        log.warning("no forecast can be read", error=str(error))
+        return Expected()
+    if raw is None:
+        return Expected()
+    revision, made_ms, until_ms, starts = json.loads(raw)  # type: ignore[arg-type]
+    return Expected(revision, made_ms, until_ms, starts)
