@@ -6,7 +6,7 @@ import structlog
 from celery import shared_task
 from celery.signals import worker_shutdown
 
-from scheduler import clock, connections, counts, outbox, recorder, runtime, wakeups
+from scheduler import clock, connections, counts, outbox, quota_edits, recorder, runtime, wakeups
 from scheduler.store.base import StoreUnavailable
 
 log = structlog.get_logger(__name__)
@@ -62,3 +62,9 @@ def sweep_outbox() -> None:
 def fold_counts() -> None:
     """Keep the table behind the counts of jobs small."""
     counts.fold()
+
+
+@shared_task
+def carry_out_quota_edits() -> None:
+    """Begin and end the edits of the quota tree whose time has come."""
+    quota_edits.carry_out_due(clock.to_datetime(clock.now_ms()))

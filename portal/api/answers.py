@@ -16,14 +16,15 @@ from scheduler.selectors.why import Why
 
 
 class Accepted(msgspec.Struct, frozen=True):
-    """A job that cannot be lost any more. ``eta`` is null: start times are not predicted yet."""
+    """A job that cannot be lost any more. ``eta`` is its expected start, by the limits of what runs; null while unknown,
+    as it is for one that has just come: ``jobs/{id}`` tells it within seconds."""
 
     id: str
     name: str
     team: str
     state: str
     queue_position: int | None
-    eta: str | None
+    eta: datetime | None
 
 
 class JobSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,7 +69,7 @@ class JobDetail(JobSummary, frozen=True, kw_only=True):
     spec: dict[str, Any]
     allocation: list[Placement]
     queue_position: int | None
-    eta: str | None
+    eta: datetime | None
     restarts: int | None
     stops: int | None
     deadline_at: datetime | None
@@ -127,13 +128,6 @@ class QuotaRow(msgspec.Struct, frozen=True):
     p0_allowed: bool
     reclaim: str
     class_caps: dict[str, int]
-
-
-class Quotas(msgspec.Struct, frozen=True):
-    """The tree in force, parents before their children."""
-
-    version: int
-    nodes: list[QuotaRow]
 
 
 class JobWhy(msgspec.Struct, frozen=True):

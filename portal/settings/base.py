@@ -175,6 +175,11 @@ CELERY_BEAT_SCHEDULE = {
     "tick": {"task": "scheduler.tasks.tick", "schedule": 1.0, "options": {"expires": 1.0}},
     "record": {"task": "scheduler.tasks.record", "schedule": 1.0, "options": {"expires": 1.0}},
     "sweep the outbox": {"task": "scheduler.tasks.sweep_outbox", "schedule": 2.0, "options": {"expires": 2.0}},
+    "carry out quota edits": {
+        "task": "scheduler.tasks.carry_out_quota_edits",
+        "schedule": 2.0,
+        "options": {"expires": 2.0},
+    },
     "fold the counts": {"task": "scheduler.tasks.fold_counts", "schedule": 60.0, "options": {"expires": 60.0}},
 }
 
