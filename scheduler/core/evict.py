@@ -24,6 +24,7 @@ from scheduler.core.victims import Eviction, Known, MayStop, Question, Search, e
 from scheduler.core.waiting import Group
 
 MANY_GROUPS = 200
+EVICTIONS_A_PLAN = 32
 ALL_EVERY_MS = 15_000
 
 
@@ -39,6 +40,7 @@ class Evictions:
         self._known: dict[tuple[object, ...], dict[str, Job]] = {}
         self._known_rooms: dict[tuple[object, ...], Known] = {}
         self._prices: dict[str, int] = {}
+        self._count = 0
         self._running: dict[str, list[Job]] = {}
 
     def run(self) -> None:
@@ -82,7 +84,10 @@ class Evictions:
         return [group for group in groups if group.priority == 0 or group.priority < lowest.get(group.team, 0)]
 
     def _round(self, cause: StopCause, groups: list[Group]) -> None:
-        """Go through these groups in queue order; one whose head can evict nobody is passed over whole."""
+        """Go through these groups in queue order; one whose head can evict nobody is passed over whole.
+
+        What a plan spends on it is bounded: after so many evictions the rest is for the next plan.
+        """
         walk = Walk(self._snapshot, self._draft.policy, groups)
         while (head := walk.head()) is not None:
             group, name = head
@@ -91,6 +96,10 @@ class Evictions:
                 walk.passed()
             elif self._evict_for(cause, group, job):
                 walk.promised(group.shape.gpu_type, job.spec.gpus)
+                self._count += 1
+                if self._count >= EVICTIONS_A_PLAN:
+                    self._draft.evict_again(self._draft.now_ms + 1)
+                    return
             else:
                 walk.dropped()
 
