@@ -10,7 +10,8 @@ import argparse
 import random
 import resource
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from time import process_time
 
@@ -62,7 +63,7 @@ def fleet(scale: int = 1) -> Snapshot:
     return snapshot
 
 
-def jobs(mix: dict[int, float], count: int, seed: int = 7, start: int = 0, priority: int = 2) -> list[JobSpec]:
+def jobs(mix: Mapping[int, float], count: int, seed: int = 7, start: int = 0, priority: int = 2) -> list[JobSpec]:
     draw = random.Random(seed)
     sizes = draw.choices(list(mix), list(mix.values()), k=count)
     types = draw.choices(list(TYPES), list(TYPES.values()), k=count)
@@ -113,10 +114,10 @@ def report(snapshot: Snapshot, state: RankState) -> None:
 
 
 def settle(snapshot: Snapshot, now_ms: int, policy: Policy = POLICY) -> None:
-    """Plan and apply until nothing more is decided."""
-    for _ in range(50):
-        made = plan(snapshot, policy, now_ms, 1)
-        if not made.changes:
+    """Plan and apply, tick by tick, until nothing more is decided."""
+    for tick in range(100):
+        made = plan(snapshot, policy, now_ms + tick, 1)
+        if not made.changes and (made.wake_ms is None or made.wake_ms > now_ms + 100):
             return
         apply(snapshot, made)
         if any(isinstance(c, JobChange) and c.decision.phase is Phase.STARTING for c in made.changes):
@@ -179,7 +180,7 @@ def gangs() -> Iterator[Figure]:
     submit(snapshot, jobs(GANGS, 2000))
     spent, now, done = 0.0, 10_000, 0
     while done < 2000:
-        seconds, made = timed(lambda at=now: plan(snapshot, POLICY, at, 1))
+        seconds, made = timed(partial(plan, snapshot, POLICY, now, 1))
         assert isinstance(made, Plan)
         spent += seconds
         apply(snapshot, made)
