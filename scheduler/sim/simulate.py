@@ -33,10 +33,10 @@ class Plan:
 
 
 def whole_days_ms(arrivals: Sequence[Arrival]) -> int:
-    """The end of the day on which the last job of the trace comes."""
+    """The end of the day on which the last job of the trace comes; midnight belongs to the day before it."""
     last_ms = arrivals[-1].spec.submitted_ms if arrivals else 0
     day_ms = DAY_S * 1000
-    return (last_ms // day_ms + 1) * day_ms
+    return max(1, -(-last_ms // day_ms)) * day_ms
 
 
 def simulate(plan: Plan, writers: Sequence[Writer] = (), progress: Progress | None = None) -> Report:

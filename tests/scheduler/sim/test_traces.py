@@ -8,6 +8,7 @@ import pytest
 
 from scheduler.sim import fleets, metrics, traces
 from scheduler.sim.reading import NotAScenario
+from scheduler.sim.simulate import whole_days_ms
 
 FLEET_WEEK = "job_id,submit_s,gpus,gpu_type,duration_s,max_runtime_s,team,user,priority\n"
 PHILLY = "job_id,submit_s,gpus,nodes,gpus_per_node,duration_s,tenant,user,status\n"
@@ -90,6 +91,12 @@ def test_nodes_of_openb(tmp_path: Path):
     assert (host.name, host.gpus, host.cpus, host.memory_gb, host.gpu_type) == ("x", 2, 64, 256, "P100")
     with pytest.raises(NotAScenario, match="no list of nodes"):
         fleets.load_fleet(written(tmp_path, "a,b\n1,2\n", "nodes.csv"))
+
+
+@pytest.mark.parametrize(("last_s", "days"), [(0, 1), (5, 1), (86_400, 1), (86_401, 2), (604_800, 7)])
+def test_a_simulation_ends_with_the_day_of_its_last_job(tmp_path: Path, last_s: int, days: int):
+    path = written(tmp_path, FLEET_WEEK + f"0,{last_s},1,H100,1,3600,ads,u,P0\n")
+    assert whole_days_ms(traces.load(path)) == days * 86_400_000
 
 
 def test_quantiles_are_waits_of_actual_jobs():
