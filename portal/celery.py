@@ -1,7 +1,8 @@
 """The Celery application: workers and beat of the control plane.
 
     celery -A portal worker -Q scheduler --pool solo            any number, on any hosts; one of them leads
-    celery -A portal worker -Q recording,default --pool threads
+    celery -A portal worker -Q recording --pool threads
+    celery -A portal worker -Q default --pool threads      what takes long, apart from the recorder
     celery -A portal beat
 
 Every worker of the queue ``scheduler`` hears every tick: whoever holds the lease works, the others return at once. On
@@ -29,6 +30,7 @@ app.conf.task_routes = {
     "scheduler.tasks.tick": {"queue": "scheduler", "declare": [ticks.exchange]},
     "scheduler.tasks.record": {"queue": "recording"},
     "scheduler.tasks.sweep_outbox": {"queue": "recording"},
+    "scheduler.tasks.refresh_forecast": {"queue": "default"},
     "scheduler.tasks.fold_counts": {"queue": "recording"},
 }
 app.autodiscover_tasks(["scheduler", "nodes", "quotas"])

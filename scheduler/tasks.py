@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from time import monotonic
+
 import structlog
 from celery import shared_task
 from celery.signals import worker_shutdown
+from redis import RedisError
 
-from scheduler import clock, connections, counts, outbox, quota_edits, recorder, runtime, wakeups
+from scheduler import clock, connections, counts, expected, outbox, quota_edits, recorder, runtime, wakeups
+from scheduler.picture import picture
+from scheduler.policy import live_policy
 from scheduler.store.base import StoreUnavailable
 
 log = structlog.get_logger(__name__)
@@ -68,3 +73,12 @@ def fold_counts() -> None:
 def carry_out_quota_edits() -> None:
     """Begin and end the edits of the quota tree whose time has come."""
     quota_edits.carry_out_due(clock.to_datetime(clock.now_ms()))
+
+
+@shared_task
+def refresh_forecast() -> None:
+    """Tell anew when each waiting job is expected to start. Takes seconds of a core: not for the leader's process."""
+    try:
+        expected.refresh(picture(), live_policy(), clock.now_ms(), lambda: int(monotonic() * 1000))
+    except RedisError as error:
+        log.warning("no forecast was made", error=str(error))

@@ -115,6 +115,7 @@ PROGRAMS = {
     "uvicorn": "web",
     "scheduler@%h": "worker-scheduler",
     "recording@%h": "worker-recording",
+    "default@%h": "worker-default",
     "beat": "beat",
     "nodes.agent.fleet": "fleet",
     "portal.demo.workload": "workload",

@@ -16,7 +16,7 @@ from scheduler.selectors.why import Why
 
 
 class Accepted(msgspec.Struct, frozen=True):
-    """A job that cannot be lost any more. ``eta`` is its expected start, by the limits of what runs; null while unknown,
+    """A job that cannot be lost any more. ``eta`` is its expected start by the limits of what runs; null while unknown,
     as it is for one that has just come: ``jobs/{id}`` tells it within seconds."""
 
     id: str

@@ -174,6 +174,7 @@ CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_BEAT_SCHEDULE = {
     "tick": {"task": "scheduler.tasks.tick", "schedule": 1.0, "options": {"expires": 1.0}},
     "record": {"task": "scheduler.tasks.record", "schedule": 1.0, "options": {"expires": 1.0}},
+    "forecast starts": {"task": "scheduler.tasks.refresh_forecast", "schedule": 10.0, "options": {"expires": 10.0}},
     "sweep the outbox": {"task": "scheduler.tasks.sweep_outbox", "schedule": 2.0, "options": {"expires": 2.0}},
     "carry out quota edits": {
         "task": "scheduler.tasks.carry_out_quota_edits",

@@ -45,7 +45,7 @@ def web(config: Config, env: dict[str, str]) -> Program:
 
 
 def workers(config: Config, env: dict[str, str]) -> list[Program]:
-    """One worker for decisions, one for everything else, and the clock."""
+    """A worker for decisions, one that records, one for what takes long, and the clock."""
     celery = ("-m", "celery", "-A", "portal")
     quiet = ("--loglevel", "warning", "--without-gossip", "--without-mingle", "--without-heartbeat")
     schedule = str(config.data / "beat-schedule")
@@ -62,7 +62,7 @@ def workers(config: Config, env: dict[str, str]) -> list[Program]:
                 *celery,
                 "worker",
                 "-Q",
-                "recording,default",
+                "recording",
                 "--pool",
                 "threads",
                 "-c",
@@ -71,6 +71,11 @@ def workers(config: Config, env: dict[str, str]) -> list[Program]:
                 "recording@%h",
                 *quiet,
             ),
+        ),
+        _python(
+            "worker-default",
+            env,
+            *(*celery, "worker", "-Q", "default", "--pool", "threads", "-c", "2", "-n", "default@%h", *quiet),
         ),
         _python(
             "beat",

@@ -133,6 +133,7 @@ def test_every_task_has_a_queue_and_every_beat_expires() -> None:
         "scheduler.tasks.record": "recording",
         "scheduler.tasks.sweep_outbox": "recording",
         "scheduler.tasks.fold_counts": "recording",
+        "scheduler.tasks.refresh_forecast": "default",
     }
     assert isinstance(queues["scheduler.tasks.tick"], Broadcast)
     beats: dict[str, Any] = settings.CELERY_BEAT_SCHEDULE

@@ -16,7 +16,7 @@ from portal.accounts.models import User
 from portal.api.answers import Accepted, JobPage
 from portal.api.description import describe
 from portal.api.endpoint import Endpoint
-from portal.api.jobs.representation import queue_position, summary
+from portal.api.jobs.representation import expected_start, queue_position, summary
 from portal.api.problems import Problem, invalid
 from portal.api.query import CURSOR, Moment, Query, Several, from_cursor, limit, one_of, to_cursor
 from scheduler import requests, selectors, services
@@ -83,7 +83,8 @@ class Jobs(Endpoint):
             raise Problem(409, f"{error}.", kind="idempotency-conflict") from error
         job = submitted.job
         waiting = job.state == Phase.PENDING
-        answer = Accepted(job.pk, job.name, job.team.name, job.state, queue_position(job) if waiting else None, None)
+        place, eta = (queue_position(job), expected_start(job.pk)) if waiting else (None, None)
+        answer = Accepted(job.pk, job.name, job.team.name, job.state, place, eta)
         headers = {"Location": request.build_absolute_uri(f"{request.path}/{job.pk}")}
         if not submitted.created:
             headers["Idempotency-Replayed"] = "true"

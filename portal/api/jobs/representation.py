@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from portal.api.answers import JobDetail, JobSummary, Placement
+from portal.foreseeing import expected_starts
 from scheduler import clock, selectors
 from scheduler.core.types import TERMINAL, Phase
 from scheduler.models import Job
@@ -32,8 +34,14 @@ def detail(job: Job) -> JobDetail:
         spec=job.spec,
         allocation=_placements(live.allocation if live is not None else job.allocation),
         queue_position=queue_position(job) if fields["state"] == Phase.PENDING else None,
-        eta=None,
+        eta=expected_start(job.pk) if fields["state"] == Phase.PENDING else None,
     )
+
+
+def expected_start(job_id: str) -> datetime | None:
+    """When the forecast expects a waiting job to start; None where that is unknown."""
+    at_ms = expected_starts().start_ms(job_id, clock.now_ms())
+    return None if at_ms is None else clock.to_datetime(at_ms)
 
 
 def _progress(live: LiveJob | None) -> dict[str, Any]:

@@ -16,11 +16,13 @@ from portal.accounts.permissions import Standing
 from portal.api.answers import EventPage, JobDetail, JobEvent, JobWhy
 from portal.api.description import describe
 from portal.api.endpoint import Endpoint
+from portal.api.jobs.amendment import AMENDMENT, amended
 from portal.api.jobs.representation import detail
 from portal.api.problems import Problem, not_found
 from portal.api.query import CURSOR, Query, from_cursor, limit, to_cursor
 from portal.operations import Kind
 from scheduler import clock, models, selectors, services
+from scheduler.core.types import Phase
 from scheduler.picture import picture
 from scheduler.policy import live_policy
 
@@ -45,10 +47,34 @@ def job_of(job_id: str, person: Standing) -> models.Job:
     return found
 
 
+def acted_on(job_id: str, person: Standing) -> models.Job:
+    """The job, if this person may change what becomes of it.
+
+    Raises:
+        Problem: 403, 404.
+    """
+    job = job_of(job_id, person)
+    if not person.may_act_on(job.team.name, job.submitted_by_id, job.owner):
+        raise Problem(403, f"Only its owner, an admin of {job.team.name} or on-call may do that to this job.")
+    return job
+
+
 class Job(Endpoint):
     @describe("getJob", "One job", JobDetail, problems=(404,))
     def get(self, request: Request, job_id: str) -> Response:
         return Response(detail(job_of(job_id, self.standing)))
+
+    @describe(
+        "amendJob",
+        "Change a job's priority, time limit or name",
+        JobDetail,
+        body=AMENDMENT.schema(),
+        problems=(404, 409),
+    )
+    def patch(self, request: Request, job_id: str) -> Response:
+        job = acted_on(job_id, self.standing)
+        asked = self.read_body(AMENDMENT)
+        return Response(detail(amended(job, Phase(detail(job).state), asked, self.standing)))
 
 
 class Events(Endpoint):
@@ -78,9 +104,7 @@ class _Wish(Endpoint):
     """Something that a job's people want of it. Asked again, nothing changes."""
 
     def wish(self, job_id: str, kind: Kind, ask: Callable[[str], models.Job]) -> Response:
-        job = job_of(job_id, self.standing)
-        if not self.standing.may_act_on(job.team.name, job.submitted_by_id, job.owner):
-            raise Problem(403, f"Only its owner, an admin of {job.team.name} or on-call may do that to this job.")
+        job = acted_on(job_id, self.standing)
         try:
             return Response(detail(operations.on_job(cast(User, self.request.user), kind, job, ask)), status=202)
         except services.AlreadyOver as error:
