@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from scheduler.core.forecast import forecast
 from scheduler.core.fragmentation import largest_gang
+from scheduler.core.scratch import records
 from scheduler.core.types import HostState, Phase
 from scheduler.sim.expectations import Expectation, Subject
 from scheduler.sim.history import JobRecord
@@ -133,13 +135,22 @@ def _lost_work(_: World, record: JobRecord, wanted: int) -> Answer:
 
 def _eta(compare: Callable[[int, int], bool]) -> Callable[[World, JobRecord, int], Answer]:
     def check(world: World, record: JobRecord, wanted: int) -> Answer:
-        held = [hold for hold in world.snapshot().reservations.held if hold.job == record.spec.id]
-        if not held:
+        start_ms = _expected_ms(world, record.spec.id)
+        if start_ms is None:
             return False, f"no expected start; {_state_and_reason(record)}"
-        found = max(0, held[0].start_ms - world.clock())
+        found = max(0, start_ms - world.clock())
         return compare(found, wanted), f"expected to start in {found / 1000:g}s"
 
     return check
+
+
+def _expected_ms(world: World, job: str) -> int | None:
+    """When a waiting job is planned to start: as it was promised, else as the plan has it when rolled forward."""
+    snapshot = world.snapshot()
+    held = next((hold for hold in snapshot.reservations.held if hold.job == job), None)
+    if held is not None:
+        return held.start_ms
+    return forecast(replace(records(snapshot), now_ms=world.clock()), world.setting.policy).starts.get(job)
 
 
 # --- several jobs

@@ -167,3 +167,16 @@ def test_a_run_that_never_settles_ends_at_the_last_moment_that_the_file_names():
     result, lines = play(events, [{"at": "10h", "job": "j", "state": ["PENDING", "STARTING", "FAILED"]}])
     assert holds(result)
     assert lines[-1]["t"] <= 36_000
+
+
+def test_a_job_that_was_promised_nothing_is_expected_where_the_plan_leads():
+    """One-GPU jobs get no promises: the fifteenth on one GPU follows fourteen limits of 20m."""
+    one_gpu = [{"az": "az1", "rack": "r1", "hosts": 1, "gpus": 1, "gpu_type": "H100", "name": "n"}]
+    queue = submit("a", gpus=1, count=15, runtime="10m", max_runtime="20m")
+    expect = [
+        {"at": "1m", "job": "a[1]", "eta_at_most": "20m"},
+        {"at": "1m", "job": "a[14]", "eta_at_least": "275m"},
+        {"at": "1m", "job": "a[14]", "eta_at_most": "285m"},
+    ]
+    result, _ = play([queue], expect, fleet=one_gpu)
+    assert holds(result)
