@@ -7,6 +7,7 @@ from portal.api.metrics import metrics
 from portal.views import cluster, job, jobs, saved_views
 from portal.views.bulk import bulk
 from portal.views.home import home
+from portal.views.operate import operate
 from portal.views.preferences import preferences
 from portal.views.queue import queue
 from portal.views.search import search
@@ -34,6 +35,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("jobs/<str:job_id>/release/", job.release, name="job-release"),
     path("queue/", queue, name="queue"),
     path("cluster/", cluster.cluster, name="cluster"),
+    path("cluster/operate/", operate, name="operate"),
     path("cluster/hosts/", cluster.nodes, name="nodes"),
     path("cluster/hosts/<str:name>/", cluster.node, name="node"),
     path("cluster/hosts/<str:name>/panel/", cluster.panel, name="node-panel"),

@@ -9,7 +9,20 @@ from celery import shared_task
 from celery.signals import worker_shutdown
 from redis import RedisError
 
-from scheduler import clock, connections, counts, expected, outbox, quota_edits, recorder, runtime, wakeups
+from scheduler import (
+    clock,
+    connections,
+    counts,
+    expected,
+    intents,
+    outbox,
+    past,
+    quota_edits,
+    recorder,
+    reservations,
+    runtime,
+    wakeups,
+)
 from scheduler.picture import picture
 from scheduler.policy import live_policy
 from scheduler.store.base import StoreUnavailable
@@ -67,6 +80,21 @@ def sweep_outbox() -> None:
 def fold_counts() -> None:
     """Keep the table behind the counts of jobs small."""
     counts.fold()
+
+
+@shared_task
+def keep_frames() -> None:
+    """Keep frames of the past, from which the map of an earlier moment is told."""
+    past.keep_frames(clock.to_datetime(clock.now_ms()))
+
+
+@shared_task
+def let_go() -> None:
+    """Take maintenance windows and reservations that are over out of the store."""
+    now = clock.to_datetime(clock.now_ms())
+    windows, booked = intents.close_maintenance(now), reservations.close(now)
+    if windows or booked:
+        log.info("let go of what is over", hosts_with_maintenance=windows, reservations=booked)
 
 
 @shared_task

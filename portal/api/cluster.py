@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import Any
 
+from django.utils import timezone
 from django.utils.decorators import method_decorator
 from django.views.decorators.gzip import gzip_page
 from drf_spectacular.utils import OpenApiParameter
@@ -12,10 +14,27 @@ from rest_framework.response import Response
 
 from portal.api.description import describe
 from portal.api.endpoint import Endpoint
+from portal.api.problems import invalid
+from portal.api.query import Moment, Query
 from scheduler import clock, selectors
+from scheduler.fields import FieldError
 from scheduler.picture import picture
+from scheduler.selectors.past import map_at
 
 _IF_NONE_MATCH = OpenApiParameter("If-None-Match", type=str, location="header", description="The ETag of a map held.")
+
+
+PAST = Query({"at": (Moment(), None)})
+LOOK_BACK = timedelta(days=7)
+
+
+def _past(at: datetime) -> dict[str, Any]:
+    """Raises Problem, 400: not within the days that are kept, or not over yet."""
+    now = timezone.now()
+    if not now - LOOK_BACK - timedelta(minutes=5) <= at <= now:
+        reason = "is not within the last 7 days"
+        raise invalid([FieldError("at", reason, f"Give a time from {(now - LOOK_BACK).isoformat()} on.")])
+    return map_at(at)
 
 
 class Cluster(Endpoint):
@@ -26,15 +45,20 @@ class Cluster(Endpoint):
 
 @method_decorator(gzip_page, name="dispatch")
 class ClusterMap(Endpoint):
+    query = {"GET": PAST}
+
     @describe(
         "getClusterMap",
         "The map, as of its revision",
         dict[str, Any],
         headers=(_IF_NONE_MATCH,),
         also=(304,),
+        query=PAST,
         problems=(503,),
     )
     def get(self, request: Request) -> Response:
+        if self.parameters["at"] is not None:
+            return Response(_past(self.parameters["at"]))
         shown = picture()
         # Weak: the bytes may be compressed or not. A picture that went stale is another one.
         tag = f'W/"{shown.revision}-{shown.stale_since_ms or 0}"'

@@ -12,19 +12,22 @@ Row = list[Any]
 
 
 class ClusterBoard:
-    """Payloads have the shape of ``selectors.cluster_map``; a delta also has ``gone``, hosts that left the fleet."""
+    """Payloads have the shape of ``selectors.cluster_map``; a delta also has ``gone``, hosts that left
+    the fleet, and ``held`` only where that has changed."""
 
     def __init__(self, picture: Picture, now_ms: Callable[[], int]) -> None:
         self._picture, self._now_ms = picture, now_ms
         self._nodes: dict[str, Row] = {}
+        self._held: list[dict[str, Any]] = []
 
     def load(self) -> int:
         found = selectors.cluster_map(self._picture, self._now_ms())
         self._nodes = {row[0]: row for row in with_jobs(found)}
+        self._held = found["held"]
         return int(found["revision"])
 
     def take(self, touched: Touched) -> tuple[int, dict[str, Any] | None]:
-        if not touched.nodes:
+        if not touched.nodes and not touched.reservations:
             return touched.revision, None
         found = selectors.map_delta(self._picture, touched.nodes, self._now_ms())
         changed = [row for row in with_jobs(found) if self._nodes.get(row[0]) != row]
@@ -32,10 +35,14 @@ class ClusterBoard:
         self._nodes.update((row[0], row) for row in changed)
         for name in gone:
             del self._nodes[name]
-        return int(found["revision"]), {**compact(changed), "gone": gone} if changed or gone else None
+        held = selectors.holds(self._picture, self._now_ms())
+        change: dict[str, Any] = {**compact(changed), "gone": gone}
+        if held != self._held:
+            self._held = change["held"] = held
+        return int(found["revision"]), change if changed or gone or "held" in change else None
 
     def snapshot(self) -> dict[str, Any]:
-        return compact(list(self._nodes.values()))
+        return {**compact(list(self._nodes.values())), "held": self._held}
 
 
 def with_jobs(found: dict[str, Any]) -> list[Row]:

@@ -176,18 +176,6 @@ def at(held: dict[str, Any], key: str) -> Any:
     return held.get(key, "")
 
 
-@register.simple_tag
-def blast(jobs: list[dict[str, Any]]) -> str:
-    """What a drain stops: whole gangs, also their parts on other hosts."""
-    if not jobs:
-        return "Nothing runs here now: no job is stopped."
-    gpus = sum(job["gpus"] for job in jobs)
-    lost = sum(1 for job in jobs if not job["checkpoints"])
-    stopped = f"Stops {len(jobs)} job{'' if len(jobs) == 1 else 's'} on {gpus} GPUs, whole gangs"
-    saved = "all can save their work" if not lost else f"{lost} cannot save their work"
-    return f"{stopped}; {saved}. They wait for new places."
-
-
 @register.filter
 def plus(first: int, rows: list[Any]) -> int:
     """The number of the last of ``rows`` where the first one has number ``first``."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlencode
 
 from django.contrib import messages
@@ -16,14 +15,17 @@ from django.views.decorators.http import require_POST, require_safe
 
 from nodes.models import Node
 from nodes.services import UnknownNode
+from portal import operations
+from portal.accounts.models import User
 from portal.accounts.permissions import standing_of
+from portal.operations import Kind, Where
 from portal.views import present
-from scheduler import clock, intents, selectors
+from portal.views.operate import DONE, acts_of, reason_of
+from scheduler import clock, selectors
 from scheduler.core.types import HostState
 from scheduler.models import Job
 
 PAGE = 100
-REASON_MOST = 200
 FILTERS = ("az", "rack", "gpu_type", "state")
 
 
@@ -108,7 +110,7 @@ def panel(request: HttpRequest, name: str) -> HttpResponse:
 
 def _node_context(request: HttpRequest, name: str) -> dict[str, Any]:
     standing = standing_of(request)
-    row = Node.objects.filter(pk=name.replace("\x00", "")).first()
+    row = Node.objects.filter(pk=name.replace("\x00", ""), removed_at=None).first()
     if row is None:
         raise Http404(f"There is no host {name[:64]}.")
     live = present.node(row.name)
@@ -121,46 +123,41 @@ def _node_context(request: HttpRequest, name: str) -> dict[str, Any]:
         "jobs": [{**one, "seen": one["id"] in seen, "name": names.get(one["id"], one["id"])} for one in held],
         "teams": {one["id"]: one["team"] for one in held},
         "phases": {one["id"]: one["phase"] for one in held},
-        "operates": standing.operates_nodes,
+        **acts_of(request, Where((row.name,), row.name), {}),
         "freshness": present.freshness(),
         "now_ms": clock.now_ms(),
     }
 
 
-def _act(request: HttpRequest, name: str, act: Callable[[], Node], words: str) -> HttpResponse:
+def _act(request: HttpRequest, name: str, kind: Kind) -> HttpResponse:
     """Do something to a host for on-call; the map's panel gets itself back, a page is reloaded with a word."""
     if not standing_of(request).operates_nodes:
         raise PermissionDenied("Only on-call and administrators operate hosts.")
+    reason = reason_of(request) or f"by {request.user.get_username()}"
     try:
-        act()
+        operations.operate(cast(User, request.user), kind, Where((name,), name), reason)
     except UnknownNode as error:
         raise Http404(f"There is no host {name[:64]}.") from error
+    words = DONE[kind].format(name)
     if request.headers.get("X-Requested-With") == "fetch":
         return render(request, "nodes/panel.html", _node_context(request, name) | {"done": words})
     messages.success(request, words)
     return redirect("node", name)
 
 
-def _reason(request: HttpRequest) -> str:
-    """Why, in the words of whoever acts; their name where they gave none, so that it is never empty."""
-    given = " ".join(request.POST.get("reason", "").replace("\x00", "").split())[:REASON_MOST]
-    return given or f"by {request.user.get_username()}"
-
-
 @login_required
 @require_POST
 def cordon(request: HttpRequest, name: str) -> HttpResponse:
-    return _act(request, name, lambda: intents.cordon_node(name, _reason(request)), f"{name} takes no new work.")
+    return _act(request, name, Kind.CORDON)
 
 
 @login_required
 @require_POST
 def drain(request: HttpRequest, name: str) -> HttpResponse:
-    words = f"{name} is being drained: its jobs save their work and move."
-    return _act(request, name, lambda: intents.drain_node(name, _reason(request)), words)
+    return _act(request, name, Kind.DRAIN)
 
 
 @login_required
 @require_POST
 def uncordon(request: HttpRequest, name: str) -> HttpResponse:
-    return _act(request, name, lambda: intents.uncordon_node(name), f"{name} takes work again.")
+    return _act(request, name, Kind.UNCORDON)

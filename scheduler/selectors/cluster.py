@@ -9,9 +9,10 @@ from typing import Any
 
 from scheduler.core.fragmentation import largest_gang
 from scheduler.core.job import Job
+from scheduler.core.lifecycle import planned_end_ms
 from scheduler.core.snapshot import Snapshot
 from scheduler.core.topology import Node, bits
-from scheduler.core.types import HostState, Phase
+from scheduler.core.types import HOLDING, HostState, Phase
 from scheduler.picture import Picture
 
 FREE, FAULTY = -1, -2
@@ -121,14 +122,26 @@ def cluster_map(picture: Picture, now_ms: int) -> dict[str, Any]:
     """Every host and every GPU, as compact as JSON allows (about 20 kB gzip for 1,250 hosts), the same for everybody.
 
     ``nodes`` is ``[[name, az, rack, gpu type, host state, [slot of each GPU]]]``, where a slot is ``FREE``, ``FAULTY``
-    or an index into ``jobs``, ``[[id, team, phase, GPUs, priority]]``. ``revision``, ``fresh`` and ``stale_since_ms``
+    or an index into ``jobs``, ``[[id, team, phase, GPUs, priority, end]]``: when its GPUs come free by plan, in seconds
+    since the epoch. ``held`` is ``holds()``. ``revision``, ``fresh`` and ``stale_since_ms``
     are the picture's.
 
     Raises:
         StoreUnavailable: the live state was never loaded.
     """
     with picture.reading() as snapshot:
-        return _map(picture, snapshot, list(snapshot.nodes), now_ms)
+        return {**_map(picture, snapshot, list(snapshot.nodes), now_ms), "held": _holds(snapshot, now_ms)}
+
+
+def holds(picture: Picture, now_ms: int) -> list[dict[str, Any]]:
+    """What is kept for later: places promised to waiting gangs, reservations of teams, maintenance windows.
+
+    Each has ``kind`` (``gang``, ``team`` or ``maintenance``), ``start`` and ``end`` in seconds since the epoch (``end``
+    None: for as long as it takes), ``nodes``, ``[[name, GPUs]]``, ``team`` and, of a gang, ``job``; of a team, ``name``
+    is that of its reservation's intent. Raises as ``cluster``.
+    """
+    with picture.reading() as snapshot:
+        return _holds(snapshot, now_ms)
 
 
 def map_delta(picture: Picture, names: Iterable[str], now_ms: int) -> dict[str, Any]:
@@ -151,6 +164,34 @@ def node(picture: Picture, name: str, now_ms: int) -> NodeDetail | None:
     with picture.reading() as snapshot:
         found = snapshot.nodes.get(name)
         return None if found is None else _detail(picture.revision, snapshot, found, now_ms)
+
+
+def _holds(snapshot: Snapshot, now_ms: int) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for held in snapshot.reservations.held:
+        job = snapshot.jobs.get(held.job) if held.job is not None else None
+        found.append(
+            {
+                "kind": "team" if held.job is None else "gang",
+                "team": held.team if job is None else job.spec.team,
+                "job": held.job,
+                "name": held.name,
+                "start": held.start_ms // 1000,
+                "end": None if held.end_ms is None else held.end_ms // 1000,
+                "nodes": [list(part) for part in zip(held.nodes, held.takes, strict=True)],
+            }
+        )
+    windows: dict[tuple[int, int], list[list[Any]]] = {}
+    for name in sorted(snapshot.windowed):
+        intent = _inventory(snapshot.nodes[name])
+        for window in intent.maintenance:
+            if window.end_ms > now_ms:
+                span = window.start_ms // 1000, window.end_ms // 1000
+                windows.setdefault(span, []).append([name, intent.gpus])
+    for (start, end), names in sorted(windows.items()):
+        kept = {"kind": "maintenance", "team": None, "job": None, "name": "", "start": start, "end": end}
+        found.append({**kept, "nodes": names})
+    return found
 
 
 def _inventory(node: Node) -> Any:
@@ -196,8 +237,9 @@ def _cells(node: Node, places: dict[str, int], now_ms: int) -> list[Any]:
 def _map_job(job: Job | None, job_id: str) -> list[Any]:
     if job is None:
         # Its intent is gone and its decision, which holds the GPUs, is not yet.
-        return [job_id, "", Phase.STOPPING.value, 0, 3]
-    return [job_id, job.spec.team, job.phase.value, job.spec.gpus, job.priority]
+        return [job_id, "", Phase.STOPPING.value, 0, 3, None]
+    ends = planned_end_ms(job.spec, job.decision) // 1000 if job.phase in HOLDING else None
+    return [job_id, job.spec.team, job.phase.value, job.spec.gpus, job.priority, ends]
 
 
 def _node_row(node: Node, now_ms: int) -> NodeRow:

@@ -6,7 +6,9 @@ import { Cluster } from "./model.js";
 import { Painter } from "./paint.js";
 import { Palette } from "./palette.js";
 import { listen } from "./pointer.js";
+import { Selection } from "./selection.js";
 import { Surroundings } from "./surroundings.js";
+import { TimeSlider } from "./timeslider.js";
 
 const LEAST_SCALE = 0.55;   // below, a cell is under 5 pixels
 const canvas = document.getElementById("map");
@@ -21,11 +23,13 @@ const scene = {
   by: query.get("by") ?? "state",
   job: query.get("job"),
   team: null,
-  onlyState: null,
+  only: null,
   hover: null,
   pinned: null,
   cursor: null,
   flashes: new Map(),
+  selected: new Set(),
+  nowS: Math.floor(Date.now() / 1000),
 };
 const camera = new Camera();
 let waiting = false;
@@ -46,6 +50,7 @@ function overlay() {
     if (painter.paint(scene, camera, now)) overlay();
     canvas.classList.toggle("loose", camera.loose);
     canvas.dataset.drawn = String(Math.round(now));
+    canvas.dataset.fullMs = painter.fullMs.toFixed(2);
   });
 }
 
@@ -60,9 +65,13 @@ function arrange() {
   draw();
 }
 
-// Which hosts there are decides the layout; what they do does not.
-function arrangeIfMoved() {
+// Which hosts there are decides the layout; what they do does not. `touched` names the hosts that look different.
+function arrangeIfMoved(touched = null) {
   const now = [...scene.cluster.nodes.values()].map((n) => `${n.az}/${n.rack}/${n.name}/${n.states.length}`).join();
+  if (now === names && touched) {
+    for (const name of touched) painter.changed.add(name);
+    return overlay();
+  }
   if (now === names) return draw();
   names = now;
   return arrange();
@@ -70,7 +79,7 @@ function arrangeIfMoved() {
 
 const around = new Surroundings(scene, {
   redraw: draw,
-  recolour(by) { scene.by = by; remember(); draw(); },
+  recolour(by) { Object.assign(scene, { by, only: null, team: null }); remember(); draw(); },
   light(job, name) { scene.job = job; around.name(job, name); remember(); draw(); around.follow(); },
   pin(at) { pin(at); },
   zoom(factor) { camera.zoom(factor, camera.width / 2, camera.height / 2); draw(); },
@@ -83,10 +92,25 @@ function remember() {
   put("by", scene.by === "state" ? null : scene.by);
   put("job", scene.job);
   put("node", scene.pinned?.node);
+  put("at", slider?.shown ?? null);
   history.replaceState(null, "", address);
 }
 
+const selection = new Selection(scene, { show(hosts) { pinGroup(hosts.length ? { hosts } : null); } });
+
+// A rack, a zone, or the hosts chosen one by one.
+function pinGroup(group) {
+  scene.pinned = null;
+  around.showPanel(group);
+  draw();
+}
+
 function pin(at) {
+  if (at && !at.node) {
+    selection.only(hostsOf(at));
+    return pinGroup(at);
+  }
+  selection.only([]);
   scene.pinned = at;
   if (at) {
     const host = scene.layout.hosts.get(at.node);
@@ -94,8 +118,11 @@ function pin(at) {
   }
   remember();
   around.showPanel(at);
-  draw();
+  return draw();
 }
+
+const hostsOf = ({ az, rack }) =>
+  [...scene.cluster.nodes.values()].filter((node) => node.az === az && (rack === null || node.rack === rack)).map((node) => node.name);
 
 function whatIsAt(x, y) {
   return scene.layout && hit(scene.layout, ...camera.toWorld(x, y));
@@ -111,8 +138,10 @@ function firstCursor() {
 listen(canvas, camera, {
   look(x, y, device) {
     if (device === "touch") return;
-    scene.hover = whatIsAt(x, y);
-    around.hover(scene.hover, x, y);
+    const at = whatIsAt(x, y);
+    scene.hover = at?.node ? at : null;
+    around.hover(at, x, y);
+    canvas.classList.toggle("pointing", Boolean(at));
     overlay();
   },
   leave() { scene.hover = null; around.hover(null); overlay(); },
@@ -132,9 +161,24 @@ listen(canvas, camera, {
     around.say(at);
     draw();
   },
+  choose(x, y, whole) {
+    const at = whatIsAt(x, y);
+    if (at) selection.choose(at.node ? [at.node] : hostsOf(at), whole && at.node ? scene.layout.hosts.get(at.node).rack : null);
+  },
+  toggle() {
+    scene.cursor ??= firstCursor();
+    if (scene.cursor) selection.choose([scene.cursor.node]);
+    if (scene.cursor) around.say(scene.cursor);
+  },
+  group(zone) {
+    const at = scene.cursor ?? firstCursor();
+    if (!at) return;
+    const { az, name } = scene.layout.hosts.get(at.node).rack;
+    pin({ az, rack: zone ? null : name });
+  },
   enter() { if (scene.cursor) pin(scene.cursor); },
   escape() {
-    if (scene.pinned) pin(null);
+    if (scene.pinned || scene.selected.size) pin(null);
     else if (scene.job) { scene.job = null; remember(); around.follow(); }
     scene.cursor = null;
     draw();
@@ -153,23 +197,57 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaintThe
 new ResizeObserver(() => { if (scene.layout) arrange(); }).observe(canvas.parentElement);
 
 const badge = document.querySelector("[data-live]");
+const freshness = showFreshness(badge);
+// While the past is shown the present goes on being taken in, aside.
+const present = { cluster: scene.cluster };
+const slider = new TimeSlider({
+  past(message) {
+    scene.cluster = new Cluster();
+    scene.cluster.load(message);
+    scene.nowS = Math.floor(message.at_ms / 1000);
+    arrangeIfMoved();
+    around.follow();
+  },
+  present() {
+    scene.cluster = present.cluster;
+    arrangeIfMoved();
+    around.follow();
+    remember();
+  },
+  moved: remember,
+});
+
 new LiveView("/ws/cluster/", {
   snapshot(message) {
-    scene.cluster.load(message);
+    present.cluster.load(message);
+    if (slider.shown) return;
     arrangeIfMoved();
     around.loaded(message);
     const node = query.get("node");
     if (node && scene.cluster.nodes.has(node)) pin({ node, gpu: null });
     query.delete("node");
+    const { az, rack } = Object.fromEntries(query);
+    if (az) pin({ az, rack: rack ?? null });
+    query.delete("az");
+    if (query.get("at")) slider.show(query.get("at"));
+    query.delete("at");
   },
   delta(message) {
-    const touched = scene.cluster.put(message);
+    const touched = present.cluster.put(message);
+    if (slider.shown) return;
     if (!calm.matches && touched.length < 200) {
       const now = performance.now();
       for (const name of touched) scene.flashes.set(name, now);
     }
-    arrangeIfMoved();
+    arrangeIfMoved(touched);
     around.changed(message, touched);
   },
-  freshness: showFreshness(badge),
+  freshness,
 });
+
+// What comes free when moves on with the clock.
+setInterval(() => {
+  if (slider.shown) return;
+  scene.nowS = Math.floor(Date.now() / 1000);
+  if (scene.by === "free") { around.follow(); draw(); }
+}, 15_000);

@@ -72,10 +72,14 @@ export function layOut(cluster, frame) {
   return { racks, zones, hosts, width: best?.width ?? 1, height: best?.height ?? 1 };
 }
 
-// The host and GPU at a point of the drawing; gpu is null beside the cells.
+// What is at a point of the drawing: a host and GPU (gpu is null beside the cells), or the heading of a rack or a zone.
 export function hit(layout, x, y) {
+  for (const zone of layout.zones) {
+    if (y >= zone.y && y < zone.y + AZ_HEAD - 4 && x >= zone.x) return { az: zone.name, rack: null };
+  }
   for (const rack of layout.racks) {
     if (x < rack.x || x > rack.x + rack.width || y < rack.y || y > rack.y + rack.height) continue;
+    if (y < rack.y + RACK_HEAD) return { az: rack.az, rack: rack.name };
     const host = rack.hosts[Math.floor((y - rack.y - RACK_HEAD) / ROW)];
     if (!host) return null;
     const gpu = Math.floor((x - host.x) / PITCH);

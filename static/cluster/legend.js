@@ -1,5 +1,6 @@
 // What the colours and shapes mean now, with how many GPUs each stands for. Choosing one lights it alone.
-import { STATES, initials } from "./palette.js";
+import { WAYS, colourOf, keyOf } from "./looks.js";
+import { initials } from "./palette.js";
 
 const MOST_TEAMS = 12;
 
@@ -12,17 +13,23 @@ export class Legend {
   }
 
   show() {
-    const rows = this.scene.by === "state" ? this.states() : this.scene.by === "team" ? this.teams() : this.jobs();
-    this.reconcile(rows);
+    const { by } = this.scene;
+    this.reconcile(by === "team" ? this.teams() : by === "job" ? this.jobs() : this.keys(WAYS[by]));
   }
 
-  states() {
-    const { byState } = this.scene.cluster.counts();
-    return STATES.filter(({ key }) => byState.get(key) || key !== "faulty").map(({ key, word, shape }) => ({
-      key: `state ${key}`, word, count: byState.get(key) ?? 0, colour: this.scene.palette.states[key], shape,
-      chosen: this.scene.onlyState === key,
-      choose: () => this.only({ onlyState: this.scene.onlyState === key ? null : key }),
-    }));
+  keys(entries) {
+    const { by, only, palette, cluster, nowS } = this.scene, counts = new Map();
+    for (const node of cluster.nodes.values()) {
+      for (let gpu = 0; gpu < node.states.length; gpu += 1) {
+        const key = keyOf(by, node, gpu, nowS);
+        counts.set(key, (counts.get(key) ?? 0) + 1);
+      }
+    }
+    return entries.map(({ key, word, shape }) => ({
+      key: `${by} ${key}`, word, count: counts.get(key) ?? 0, colour: colourOf(by, palette, key, null), shape,
+      chosen: only === key,
+      choose: () => this.only({ only: this.scene.only === key ? null : key }),
+    })).filter(({ count, chosen }, index) => count || chosen || index === 0);
   }
 
   teams() {
@@ -43,7 +50,7 @@ export class Legend {
   }
 
   only(what) {
-    Object.assign(this.scene, { team: null, onlyState: null }, what);
+    Object.assign(this.scene, { team: null, only: null }, what);
     this.show();
     this.act.redraw();
   }

@@ -27,7 +27,16 @@ export function paintWords(context, scene, camera, view, ruler) {
   }
 }
 
+const fits = new Map();
+
+// Measured once for each rack, size and width: measuring costs more than drawing.
 function fitted(context, scene, rack, width) {
+  const key = `${context.font} ${rack.az} ${rack.name} ${width} ${rack.hosts.length}`;
+  if (!fits.has(key)) fits.set(key, measured(context, scene, rack, width));
+  return fits.get(key);
+}
+
+function measured(context, scene, rack, width) {
   const types = new Set(rack.hosts.map((host) => scene.cluster.nodes.get(host.node).type));
   const whole = `${rack.name} · ${[...types].join(", ")}`;
   return context.measureText(whole).width <= width ? whole : rack.name;
@@ -41,7 +50,7 @@ function hostWords(context, scene, camera, rack, ruler, font) {
     font(clamp(size * 0.5, 8, 12));
     context.fillStyle = scene.palette.ink2;
     context.fillText(host.node.match(/\d+$/)?.[0].slice(-3) ?? host.node.slice(-3), ruler.x(rack.x + 5), baseline);
-    if (size >= INITIALS_FROM && scene.by !== "state") gpuWords(context, scene, host, ruler, baseline, font, size);
+    if (size >= INITIALS_FROM && (scene.by === "team" || scene.by === "job")) gpuWords(context, scene, host, ruler, baseline, font, size);
   }
 }
 

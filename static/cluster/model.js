@@ -10,28 +10,72 @@ function stateOf(slot, job, hostState) {
   return hostState === "DOWN" || hostState === "SUSPECT" ? "down" : "closed";
 }
 
-// A node holds for each GPU its state and the job that holds it, null without one.
+// A node holds for each GPU its state, the job that holds it (null without one) and for what it is kept, if it is.
 export class Cluster {
   // snapshot: { nodes: [[name, az, rack, gpu type, host state, [job index | -1 free | -2 faulty, one a GPU]]],
-  //             jobs: [[id, team, phase, GPUs, priority]] }
+  //             jobs: [[id, team, phase, GPUs, priority, end in seconds | null]],
+  //             held: [{ kind, team, job, name, start, end, nodes: [[name, GPUs]] }] }
   load(snapshot) {
     this.jobs = new Map();
     this.nodes = new Map();
+    this.holds = [];
+    this.holdsOf = new Map();
     this.put(snapshot);
   }
 
   // A delta has the same shape; it holds only the nodes that changed, and names those that are gone.
-  put({ nodes, jobs, gone = [] }) {
-    const table = jobs.map(([id, team, phase, gpus, priority]) => ({ id, team, phase, gpus, priority }));
+  put({ nodes, jobs, gone = [], held = null }) {
+    const table = jobs.map(([id, team, phase, gpus, priority, ends]) => ({ id, team, phase, gpus, priority, ends: ends ?? null }));
     for (const job of table) this.jobs.set(job.id, job);
     for (const [name, az, rack, type, state, slots] of nodes) {
       const holders = slots.map((slot) => (slot >= 0 ? table[slot] : null));
       const states = slots.map((slot, gpu) => stateOf(slot, holders[gpu], state));
-      this.nodes.set(name, { name, az, rack, type, state, holders, states });
+      const node = { name, az, rack, type, state, holders, states };
+      node.kept = this.keptOn(node);
+      this.nodes.set(name, node);
     }
     for (const name of gone) this.nodes.delete(name);
     this.forgetEnded();
-    return nodes.map((node) => node[0]);
+    return [...new Set([...nodes.map((node) => node[0]), ...this.keep(held)])];
+  }
+
+  // Takes in what is kept for later; answers the hosts for which that changed.
+  keep(held) {
+    if (held === null) return [];
+    const before = this.holdsOf;
+    this.holds = held;
+    this.holdsOf = new Map();
+    for (const hold of held) {
+      for (const [name, gpus] of hold.nodes) {
+        const own = this.holdsOf.get(name) ?? [];
+        own.push({ ...hold, gpus });
+        this.holdsOf.set(name, own);
+      }
+    }
+    const touched = [...new Set([...before.keys(), ...this.holdsOf.keys()])].filter((name) => this.nodes.has(name));
+    for (const name of touched) this.nodes.get(name).kept = this.keptOn(this.nodes.get(name));
+    return touched;
+  }
+
+  // For each GPU the kind of hold on it: so many of a host's GPUs, free ones first.
+  keptOn(node) {
+    const kept = node.states.map(() => null);
+    const order = node.states.map((_, gpu) => gpu).sort((a, b) => Number(node.holders[a] !== null) - Number(node.holders[b] !== null));
+    for (const { kind, gpus } of this.holdsOf.get(node.name) ?? []) {
+      for (const gpu of order.filter((one) => kept[one] === null).slice(0, gpus)) kept[gpu] = kind;
+    }
+    return kept;
+  }
+
+  // GPUs of the largest gang of whole hosts and one remainder that could start now in these hosts of one rack.
+  largestGang(names) {
+    let whole = 0, broken = 0;
+    for (const name of names) {
+      const node = this.nodes.get(name), free = node.states.filter((state) => state === "free").length;
+      if (free === node.states.length) whole += free;
+      else broken = Math.max(broken, free);
+    }
+    return whole + broken;
   }
 
   forgetEnded() {

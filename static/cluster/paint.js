@@ -1,11 +1,12 @@
-// Draws the cluster in device pixels: every cell is made of whole-pixel rectangles, gathered by colour first, so that
-// 10,000 of them are a few dozen changes of colour. Shapes tell states apart where colours do not.
+// Draws the cluster in device pixels: cells as pixels, words and marks over them. Shapes tell apart what colours do not.
 import { CELL, PITCH, ROW } from "./layout.js";
-import { SHAPE_OF } from "./palette.js";
 import { paintWords } from "./lettering.js";
+import { colourOf, keyOf, shapeOf } from "./looks.js";
+import { Sheet, mixed, pixel } from "./pixels.js";
 
 const DIM = 0.16;
 const FLASH_MS = 900;
+const WORDS_FROM = 11;   // a cell's size in CSS pixels from which words lie among the cells
 
 // Where the drawing's units lie on the canvas, in device pixels.
 export class Ruler {
@@ -23,115 +24,84 @@ export class Ruler {
   length(units) { return Math.round(units * this.scale); }
 }
 
-// Each draws one cell with the fill that is set; `clear` takes a rectangle out of it again.
-const SHAPES = {
-  full: (c, x, y, r) => c.fillRect(x, y, r.cell, r.cell),
-  hollow: (c, x, y, r) => frame(c, x, y, r),
-  half: (c, x, y, r) => { frame(c, x, y, r); c.fillRect(x, y + (r.cell >> 1), r.cell, r.cell - (r.cell >> 1)); },
-  corner: (c, x, y, r) => { frame(c, x, y, r); staircase(c, x, y, r, (at) => [x + r.cell - 1 - at, at + 1]); },
-  slash: (c, x, y, r) => { frame(c, x, y, r); staircase(c, x, y, r, (at) => [x + r.cell - 1 - at, r.line]); },
-  cross: (c, x, y, r) => {
-    const wide = Math.max(r.line, Math.round(r.cell / 5));
-    staircase(c, x, y, r, (at) => [x + Math.min(at, r.cell - wide), wide]);
-    staircase(c, x, y, r, (at) => [x + Math.max(0, r.cell - wide - at), wide]);
-  },
-  dot: (c, x, y, r) => {
-    frame(c, x, y, r);
-    const size = Math.max(1, Math.round(r.cell / 3)), inset = (r.cell - size) >> 1;
-    c.fillRect(x + inset, y + inset, size, size);
-  },
-};
-
-function frame(c, x, y, r) {
-  c.fillRect(x, y, r.cell, r.line);
-  c.fillRect(x, y + r.cell - r.line, r.cell, r.line);
-  c.fillRect(x, y + r.line, r.line, r.cell - 2 * r.line);
-  c.fillRect(x + r.cell - r.line, y + r.line, r.line, r.cell - 2 * r.line);
-}
-
-// One rectangle for each row of the cell: span(row) answers [x, width].
-function staircase(c, x, y, r, span) {
-  for (let at = 0; at < r.cell; at += 1) {
-    const [from, width] = span(at);
-    const start = Math.max(x, from);
-    c.fillRect(start, y + at, Math.min(width, x + r.cell - start), 1);
-  }
-}
-
-function colourOf({ palette, by }, job, state) {
-  if (by === "state" || !job) return palette.states[state];
-  return by === "team" ? palette.team(job.team) : palette.job(job.id);
-}
-
-function isLit(scene, job, state) {
+function isLit(scene, job, key) {
   if (scene.job) return job?.id === scene.job;
   if (scene.team) return job?.team === scene.team;
-  if (scene.onlyState) return state === scene.onlyState;
+  if (scene.only) return key === scene.only;
   return true;
-}
-
-// The cells in view by colour and dimness: flat lists of shape, x, y.
-function gather(scene, view, ruler) {
-  const groups = new Map();
-  for (const rack of scene.layout.racks) {
-    if (!overlaps(rack, view)) continue;
-    for (const host of rack.hosts) {
-      if (host.y + ROW < view.y || host.y > view.y + view.height) continue;
-      const node = scene.cluster.nodes.get(host.node);
-      const x = ruler.x(host.x), y = ruler.y(host.y);
-      for (let gpu = 0; gpu < host.size; gpu += 1) {
-        const state = node.states[gpu], job = node.holders[gpu];
-        const lit = isLit(scene, job, state);
-        const colour = colourOf(scene, job, state);
-        const key = lit ? colour : `${colour} dim`;
-        let group = groups.get(key);
-        if (!group) groups.set(key, (group = { colour, lit, cells: [] }));
-        group.cells.push(SHAPES[SHAPE_OF[state]], x + gpu * ruler.pitch, y);
-      }
-    }
-  }
-  return groups.values();
 }
 
 export function overlaps(box, view) {
   return box.x < view.x + view.width && box.x + box.width > view.x && box.y < view.y + view.height && box.y + box.height > view.y;
 }
 
-// Cells and words are kept on a canvas of their own: a pointer that moves costs a copy, not 10,000 cells.
+// Cells and words are kept on a canvas of their own: a pointer that moves costs a copy, not 10,000 cells. Hosts that
+// changed are drawn anew on it one by one.
 export class Painter {
   constructor(canvas) {
     this.front = canvas.getContext("2d", { alpha: false });
     this.back = document.createElement("canvas").getContext("2d", { alpha: false });
     this.stale = true;
+    this.changed = new Set();
   }
 
   resize(width, height) {
     for (const { canvas } of [this.front, this.back]) Object.assign(canvas, { width, height });
+    this.sheet = new Sheet(width, height);
     this.stale = true;
   }
 
   // Answers whether something fades, so that the next frame differs even if nothing changes.
   paint(scene, camera, now) {
-    if (this.stale) paintCells(this.back, scene, camera);
+    if (this.stale) this.paintAll(scene, camera);
+    else if (this.changed.size) this.paintChanged(scene, camera);
     this.stale = false;
+    this.changed.clear();
     this.front.drawImage(this.back.canvas, 0, 0);
     return paintOver(this.front, scene, camera, now);
   }
+
+  paintAll(scene, camera) {
+    const view = camera.view(), ruler = new Ruler(camera), context = this.back, began = performance.now();
+    this.sheet.clear(pixel(scene.palette.surface), ruler.cell, ruler.line);
+    for (const rack of scene.layout.racks) {
+      if (!overlaps(rack, view)) continue;
+      for (const host of rack.hosts) {
+        if (host.y + ROW >= view.y && host.y <= view.y + view.height) paintHost(this.sheet, scene, host, ruler);
+      }
+    }
+    context.putImageData(this.sheet.image, 0, 0);
+    paintRacks(context, scene, view, ruler);
+    for (const rack of scene.layout.racks) if (overlaps(rack, view)) rack.hosts.forEach((host) => markHost(context, scene, host, ruler));
+    paintWords(context, scene, camera, view, ruler);
+    this.fullMs = performance.now() - began;
+  }
+
+  // Near enough for letters in the cells, the words lie over them: then everything is drawn again.
+  paintChanged(scene, camera) {
+    const ruler = new Ruler(camera), hosts = [...this.changed].map((name) => scene.layout.hosts.get(name)).filter(Boolean);
+    if (hosts.length > 200 || ruler.cell / camera.ratio >= WORDS_FROM) return this.paintAll(scene, camera);
+    for (const host of hosts) {
+      paintHost(this.sheet, scene, host, ruler);
+      const left = ruler.x(host.x), top = ruler.y(host.y);
+      this.back.putImageData(this.sheet.image, 0, 0, left, top, host.size * ruler.pitch, ruler.cell);
+      this.back.fillStyle = scene.palette.surface;
+      this.back.fillRect(...gutter(host, ruler));
+      markHost(this.back, scene, host, ruler);
+    }
+    return undefined;
+  }
 }
 
-function paintCells(context, scene, camera) {
-  const view = camera.view(), ruler = new Ruler(camera);
-  context.fillStyle = scene.palette.surface;
-  context.fillRect(0, 0, context.canvas.width, context.canvas.height);
-  paintRacks(context, scene, view, ruler);
-  for (const { colour, lit, cells } of gather(scene, view, ruler)) {
-    context.globalAlpha = lit ? 1 : DIM;
-    context.fillStyle = colour;
-    for (let i = 0; i < cells.length; i += 3) cells[i](context, cells[i + 1], cells[i + 2], ruler);
+function paintHost(sheet, scene, host, ruler) {
+  const node = scene.cluster.nodes.get(host.node), { by, palette } = scene;
+  const x = ruler.x(host.x), y = ruler.y(host.y);
+  for (let gpu = 0; gpu < host.size; gpu += 1) {
+    const job = node.holders[gpu], key = keyOf(by, node, gpu, scene.nowS);
+    const colour = pixel(colourOf(by, palette, key, job));
+    const shown = isLit(scene, job, key) ? colour : mixed(colour, sheet.ground, DIM);
+    sheet.put(sheet.sprite(shown, shapeOf(by, key)), x + gpu * ruler.pitch, y);
   }
-  context.globalAlpha = 1;
-  paintHostStates(context, scene, view, ruler);
-  paintWords(context, scene, camera, view, ruler);
 }
 
 function paintOver(context, scene, camera, now) {
@@ -157,17 +127,14 @@ function rackOutline(context, rack, ruler, line) {
   outline(context, ruler.x(rack.x), ruler.y(rack.y), ruler.length(rack.width + 3), ruler.length(rack.height + 2), line);
 }
 
-// A host that is not READY carries a mark of its state's colour in the gutter before it, and a line below.
-function paintHostStates(context, scene, view, ruler) {
-  for (const rack of scene.layout.racks) {
-    if (!overlaps(rack, view)) continue;
-    for (const host of rack.hosts) {
-      const { state } = scene.cluster.nodes.get(host.node);
-      if (state === "READY") continue;
-      context.fillStyle = scene.palette.hosts[state];
-      context.fillRect(ruler.x(rack.x + 1.5), ruler.y(host.y), Math.max(2, ruler.length(2.4)), ruler.cell);
-    }
-  }
+const gutter = (host, ruler) => [ruler.x(host.rack.x + 1.5), ruler.y(host.y), Math.max(2, ruler.length(2.4)), ruler.cell];
+
+// A host that is not READY carries a mark of its state's colour in the gutter before it.
+function markHost(context, scene, host, ruler) {
+  const { state } = scene.cluster.nodes.get(host.node);
+  if (state === "READY") return;
+  context.fillStyle = scene.palette.hosts[state];
+  context.fillRect(...gutter(host, ruler));
 }
 
 function paintGang(context, scene, ruler, ratio) {
@@ -214,6 +181,12 @@ function paintMarks(context, scene, ruler, ratio) {
     const [first, last] = at.gpu === null ? [0, host.size - 1] : [at.gpu, at.gpu];
     cellsOutline(context, host, first, last, ruler, Math.round(width * ratio));
   };
+  context.strokeStyle = scene.palette.accent;
+  for (const rack of scene.layout.racks) {
+    const chosen = rack.hosts.filter((host) => scene.selected.has(host.node));
+    if (chosen.length && chosen.length === rack.hosts.length) rackOutline(context, rack, ruler, Math.round(2.5 * ratio));
+    else for (const host of chosen) mark({ node: host.node, gpu: null }, 2, scene.palette.accent);
+  }
   mark(scene.hover, 1.5, scene.palette.ink);
   mark(scene.pinned, 2.5, scene.palette.ink);
   mark(scene.cursor, 2.5, scene.palette.accent);

@@ -13,7 +13,10 @@ export const STATES = [
   { key: "faulty", word: "Faulty", token: "--state-failed", shape: "dot" },
 ];
 
-export const SHAPE_OF = Object.fromEntries(STATES.map(({ key, shape }) => [key, shape]));
+const SPAN_TOKENS = [
+  ["free", "--line-strong"], ["10min", "--map-span-1"], ["1h", "--map-span-2"], ["6h", "--map-span-3"],
+  ["1d", "--map-span-4"], ["later", "--map-span-5"], ["none", "--state-cancelled"],
+];
 
 export class Palette {
   constructor() {
@@ -44,6 +47,15 @@ export class Palette {
       QUARANTINED: this.resolve("--state-quarantined"),
       DRAINING: this.resolve("--state-stopping"),
       CORDONED: this.resolve("--state-cordoned"),
+    };
+    this.health = { ...this.hosts, READY: this.resolve("--map-running"), FAULTY: this.resolve("--state-failed") };
+    this.spans = Object.fromEntries(SPAN_TOKENS.map(([key, token]) => [key, this.resolve(token)]));
+    this.kept = {
+      team: this.resolve("--accent"),
+      gang: this.resolve("--state-starting"),
+      maintenance: this.resolve("--state-cordoned"),
+      used: this.resolve("--line"),
+      open: this.resolve("--line-strong"),
     };
     this.teams = new Map();
     this.jobs = new Map();

@@ -1,4 +1,4 @@
-// The pinned host: fetched from the server, which decides what its reader may do there. Never replaced under a hand.
+// The pinned host, rack, zone or selection: fetched from the server, which decides what its reader may do there. Never replaced under a hand.
 
 const AGAIN_MS = 1000;
 
@@ -57,18 +57,17 @@ export class Panel {
 
   async load() {
     this.asked = performance.now();
-    const { node, gpu } = this.at;
-    const address = `/cluster/hosts/${encodeURIComponent(node)}/panel/${gpu === null ? "" : `?gpu=${gpu}`}`;
-    const answer = await fetch(address, { headers: { "X-Requested-With": "fetch" } }).catch(() => null);
-    if (!this.at || this.at.node !== node || this.at.gpu !== gpu) return;
+    const at = this.at;
+    const answer = await fetch(addressOf(at), { headers: { "X-Requested-With": "fetch" } }).catch(() => null);
+    if (this.at !== at) return;
     if (answer?.ok) this.fill(await answer.text());
-    else this.fail(node);
+    else this.fail();
   }
 
-  fail(node) {
+  fail() {
     const note = document.createElement("p");
     note.className = "notice bad";
-    note.textContent = `${node} could not be read just now.`;
+    note.textContent = `${this.at.node ?? "This part of the cluster"} could not be read just now.`;
     this.box.replaceChildren(note);
   }
 
@@ -76,10 +75,16 @@ export class Panel {
   async send(event) {
     event.preventDefault();
     const form = event.target;
-    const answer = await fetch(form.action, { method: "POST", body: new FormData(form), headers: { "X-Requested-With": "fetch" } }).catch(() => null);
-    if (answer === null) return this.fail(this.at.node);
+    const answer = await fetch(form.action, { method: "POST", body: new FormData(form, event.submitter), headers: { "X-Requested-With": "fetch" } }).catch(() => null);
+    if (answer === null) return this.fail();
     this.fill(await answer.text());
     this.box.scrollTop = 0;
     return undefined;
   }
+}
+
+function addressOf({ node, gpu, az, rack, hosts }) {
+  if (node) return `/cluster/hosts/${encodeURIComponent(node)}/panel/${gpu === null ? "" : `?gpu=${gpu}`}`;
+  const where = new URLSearchParams(hosts ? { hosts: hosts.join(",") } : rack ? { az, rack } : { az });
+  return `/cluster/operate/?${where}`;
 }

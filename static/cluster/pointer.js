@@ -40,7 +40,9 @@ export function listen(canvas, camera, on) {
 
   const lift = (event) => {
     const held = fingers.delete(event.pointerId);
-    if (event.type === "pointerup" && held && !dragged) on.pin(...point(event));
+    if (event.type !== "pointerup" || !held || dragged) return;
+    if (event.ctrlKey || event.metaKey || event.shiftKey) on.choose(...point(event), event.shiftKey);
+    else on.pin(...point(event));
   };
   canvas.addEventListener("pointerup", lift);
   canvas.addEventListener("pointercancel", lift);
@@ -55,7 +57,9 @@ export function listen(canvas, camera, on) {
   canvas.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (KEYS[event.key]) on.step(...KEYS[event.key], event.shiftKey);
-    else if (event.key === "Enter" || event.key === " ") on.enter();
+    else if (event.key === "Enter") on.enter();
+    else if (event.key === " ") on.toggle();
+    else if (event.key === "r" || event.key === "z") on.group(event.key === "z");
     else if (event.key === "Escape") on.escape();
     else if (event.key === "+" || event.key === "=") on.zoom(1.4);
     else if (event.key === "-") on.zoom(1 / 1.4);

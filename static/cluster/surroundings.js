@@ -113,19 +113,32 @@ export class Surroundings {
   }
 
   // What a GPU or a host is, as lines of text: for the hover card and for a screen reader.
-  words({ node: name, gpu }) {
+  words({ node: name, gpu, az, rack }) {
+    if (!name) return this.wordsOfGroup(az, rack);
     const node = this.scene.cluster.nodes.get(name);
     if (!node) return [name, "is gone"];
     const where = `${node.az} · ${node.rack} · ${node.states.length} × ${node.type} · ${node.state}`;
+    const kept = (this.scene.cluster.holdsOf.get(name) ?? []).map(holdWords);
     if (gpu === null) {
       const free = node.states.filter((state) => state === "free").length;
-      return [name, where, `${free} of ${node.states.length} GPUs free`];
+      return [name, where, `${free} of ${node.states.length} GPUs free`, ...kept];
     }
     const job = node.holders[gpu], state = node.states[gpu];
     const doing = job
-      ? [`${job.phase} · ${job.team}`, `${count(job.gpus, "GPU")} · P${job.priority} · ${job.id}`]
+      ? [`${job.phase} · ${job.team}`, `${count(job.gpus, "GPU")} · P${job.priority} · ${job.id}`, ...endWords(job, this.scene.nowS)]
       : [{ free: "Free", closed: "Free, but the host takes no new work", down: "Its host is not heard of", faulty: "Faulty" }[state]];
-    return [`${name} · GPU ${gpu}`, ...doing, where];
+    return [`${name} · GPU ${gpu}`, ...doing, where, ...kept];
+  }
+
+  wordsOfGroup(az, rack) {
+    const nodes = [...this.scene.cluster.nodes.values()].filter((node) => node.az === az && (!rack || node.rack === rack));
+    const free = nodes.reduce((sum, node) => sum + node.states.filter((state) => state === "free").length, 0);
+    const total = nodes.reduce((sum, node) => sum + node.states.length, 0);
+    const lines = [rack ? `${az} · ${rack}` : az, `${count(nodes.length, "host")}, ${number(free)} of ${number(total)} GPUs free`];
+    const byType = new Map();
+    for (const node of nodes) byType.set(node.type, [...(byType.get(node.type) ?? []), node.name]);
+    if (rack) for (const [type, names] of byType) lines.push(`largest gang now: ${number(this.scene.cluster.largestGang(names))} ${type}`);
+    return lines;
   }
 
   say(at) {
@@ -136,6 +149,20 @@ export class Surroundings {
   showPanel(at) {
     this.panel.show(at);
   }
+}
+
+function spanWords(seconds) {
+  if (seconds < 60) return "any moment";
+  if (seconds < 3600) return `in ${Math.round(seconds / 60)} min`;
+  return seconds < 172_800 ? `in ${(seconds / 3600).toFixed(1)} h` : `in ${Math.round(seconds / 86_400)} d`;
+}
+
+const endWords = (job, nowS) => (job.ends === null ? [] : [`comes free ${spanWords(job.ends - nowS)} at the latest`]);
+
+function holdWords({ kind, team, gpus, start }) {
+  const from = new Date(start * 1000).toLocaleString("en-GB", { weekday: "short", hour: "2-digit", minute: "2-digit" });
+  if (kind === "maintenance") return `maintenance from ${from}`;
+  return `${count(gpus, "GPU")} ${kind === "team" ? "reserved for" : "promised to a job of"} ${team} from ${from}`;
 }
 
 const count = (n, word) => `${number(n)} ${word}${n === 1 ? "" : "s"}`;

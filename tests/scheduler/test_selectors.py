@@ -91,7 +91,7 @@ def test_the_map_shows_each_gpu_of_each_host(show: Show) -> None:
         job("j1", running("n1", gpus=4)),
     )
     shown = selectors.cluster_map(picture, NOW)
-    assert shown["jobs"] == [["j1", "vision", "RUNNING", 8, 2]]
+    assert shown["jobs"] == [["j1", "vision", "RUNNING", 8, 2, 1767229200]]
     assert sorted(shown["nodes"]) == [
         ["n1", "az1", "r1", "H100", "READY", [0, 0, 0, 0, -1, -1, -1, -1]],
         ["n2", "az1", "r2", "H100", "QUARANTINED", [-1, -1, -1, -2]],
@@ -103,7 +103,7 @@ def test_a_delta_of_the_map_holds_the_hosts_asked_for_and_names_those_that_are_g
     picture = show(node("n1"), node("n2"), job("j1", running("n1")), job("j2", running("n2")))
     shown = selectors.map_delta(picture, ["n2", "n9"], NOW)
     assert shown["nodes"] == [["n2", "az1", "r1", "H100", "READY", [0] * 8]]
-    assert shown["jobs"] == [["j2", "vision", "RUNNING", 8, 2]]
+    assert shown["jobs"] == [["j2", "vision", "RUNNING", 8, 2, 1767229200]]
     assert shown["gone"] == ["n9"]
 
 

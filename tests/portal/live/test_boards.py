@@ -63,7 +63,7 @@ def test_a_phase_alone_changes_the_gangs_hosts(board: ClusterBoard, show: Show) 
     show({keys.decision_job("a"): running(Slice("h1", (0,)))})
     _, change = board.take(Touched(10, frozenset("a"), frozenset(["h1"])))
     assert change is not None
-    assert change["jobs"] == [["a", "vision", "RUNNING", 2, 2]]
+    assert change["jobs"] == [["a", "vision", "RUNNING", 2, 2, 4600]]
 
 
 def test_what_looks_alike_is_no_change(board: ClusterBoard) -> None:

@@ -92,7 +92,7 @@ def test_the_intent_goes_by_the_outbox(oncall: Client) -> None:
 def test_the_blast_of_a_drain_is_told_before_it(oncall: Client, make_job: Make) -> None:
     make_job(on={"h1": (0, 1), "h2": (0, 1, 2, 3)})
     page = oncall.get("/cluster/hosts/h1/").content.decode()
-    assert "Stops 1 job on 6 GPUs, whole gangs; all can save their work." in page
+    assert "1 job, 6 GPUs, all can checkpoint; all fit elsewhere now." in page
 
 
 def test_every_page_stands_while_the_live_state_was_never_loaded(
