@@ -21,6 +21,7 @@ import structlog
 from scheduler import clock, connections
 from scheduler.core.snapshot import Snapshot
 from scheduler.core.types import Policy, PolicyIntent
+from scheduler.core.waiting import Weights
 from scheduler.core.work import Work
 from scheduler.loader import Fed, Loader
 from scheduler.policy import hear
@@ -226,7 +227,7 @@ class Picture:
         policy, snapshot = self._policy(loader.policy), loader.snapshot
         snapshot.tell_time(self._now_ms())
         snapshot.fade(policy.half_life_ms)
-        snapshot.weigh_length(policy.length_weight)
+        snapshot.weigh(Weights.of(policy))
 
     def _discard(self) -> None:
         """Load afresh next time; what is shown stays shown."""

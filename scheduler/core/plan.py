@@ -7,6 +7,7 @@ from scheduler.core.draft import Draft
 from scheduler.core.settle import settle
 from scheduler.core.snapshot import Snapshot
 from scheduler.core.types import Plan, Policy
+from scheduler.core.waiting import Weights
 
 
 def plan(snapshot: Snapshot, policy: Policy, now_ms: int, fence: int) -> Plan:
@@ -20,7 +21,7 @@ def plan(snapshot: Snapshot, policy: Policy, now_ms: int, fence: int) -> Plan:
     """
     snapshot.tell_time(now_ms)
     snapshot.fade(policy.half_life_ms)
-    snapshot.weigh_length(policy.length_weight)
+    snapshot.weigh(Weights.of(policy))
     snapshot.work.begin()
     taken = snapshot.work.copy()
     draft = Draft(snapshot, policy, now_ms, fence)

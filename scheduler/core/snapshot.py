@@ -7,7 +7,6 @@ costs about what changed. ``plan()`` tries its decisions out on the snapshot its
 from __future__ import annotations
 
 from collections.abc import Iterable
-from fractions import Fraction
 from heapq import heappop, heappush
 
 from scheduler.core.job import NEW, Job, mask_of
@@ -32,7 +31,7 @@ from scheduler.core.types import (
     Reservations,
 )
 from scheduler.core.usage import Fading
-from scheduler.core.waiting import Waiting, age_key
+from scheduler.core.waiting import Waiting, Weights, age_key
 from scheduler.core.work import Work
 
 
@@ -242,7 +241,7 @@ class Snapshot:
         if job.shape is None or job.shape.avoid != job.decision.avoid:
             job.shape = self.waiting.shape(spec, job.decision.avoid)
         if job.key is None:
-            job.key = age_key(spec, self.waiting.length_weight)
+            job.key = age_key(spec, self.waiting.weights)
         job.group = self.waiting.add(spec, job.shape, job.key, job.decision.reason)
         self.work.arrived.add(job.id)
 
@@ -257,11 +256,11 @@ class Snapshot:
             return Reason.BACKOFF
         return None
 
-    def weigh_length(self, length_weight: Fraction) -> None:
-        """Order waiting jobs by this weight of their limits from now on."""
-        if length_weight == self.waiting.length_weight:
+    def weigh(self, weights: Weights) -> None:
+        """Order waiting jobs by these weights from now on."""
+        if weights == self.waiting.weights:
             return
-        self.waiting.length_weight = length_weight
+        self.waiting.weights = weights
         for job in self.jobs.values():
             queued = job.group is not None
             if queued:

@@ -541,6 +541,10 @@ class Policy:
     repair: bool = False
     repair_every_ms: int = 300_000
     length_weight: Fraction = Fraction(0)
+    length_most_ms: int = 0
+    """A job counts as having come later by ``length_weight`` times its limit, at most by ``length_most_ms`` (0: without
+    a bound), and earlier by ``size_ms`` for each of its GPUs (see ``waiting.Weights``)."""
+    size_ms: int = 0
     reservation_after_ms: int = 0
     quarantine_after: int = 3
     half_life_ms: int = 86_400_000

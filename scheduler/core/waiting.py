@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from dataclasses import dataclass
 from fractions import Fraction
 
-from scheduler.core.types import JobSpec, Reason
+from scheduler.core.types import JobSpec, Policy, Reason
 
 NOTICE_MS = {"aws": 120_000, "gcp": 30_000, "azure": 30_000}
 """How long before it takes a spot host a provider says so."""
@@ -63,9 +64,39 @@ def spot_providers(spec: JobSpec) -> frozenset[str]:
 _TAIL = re.compile(r"^(.*?)(\d*)(\D?)$", re.DOTALL)
 
 
-def age_key(spec: JobSpec, length_weight: Fraction) -> AgeKey:
-    """Orders jobs of one team and class: age less ``length_weight`` times the limit; then by name, ``a[9]`` first."""
-    age = spec.submitted_ms * length_weight.denominator + spec.max_runtime_ms * length_weight.numerator
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """What counts beside age in the order of the jobs of one team and class.
+
+    A job is treated as if it had come later by ``length`` times its limit, at most ``most_ms`` (0: however long), and
+    earlier by ``size_ms`` for each of its GPUs, up to ``GPUS_WEIGHED`` of them.
+    """
+
+    length: Fraction = Fraction(0)
+    most_ms: int = 0
+    size_ms: int = 0
+
+    @classmethod
+    def of(cls, policy: Policy) -> Weights:
+        """``fifo`` and ``easy`` go by age alone."""
+        if policy.order != "gangway":
+            return cls()
+        return cls(policy.length_weight, policy.length_most_ms, policy.size_ms)
+
+    def shift(self, spec: JobSpec) -> Fraction:
+        """How many milliseconds later the job counts as having come."""
+        late = self.length * spec.max_runtime_ms
+        if self.most_ms:
+            late = min(late, Fraction(self.most_ms))
+        return late - self.size_ms * min(spec.gpus, GPUS_WEIGHED)
+
+
+GPUS_WEIGHED = 128
+
+
+def age_key(spec: JobSpec, weights: Weights) -> AgeKey:
+    """Orders jobs of one team and class by age and ``weights``; then by name, ``a[9]`` first."""
+    age = spec.submitted_ms + round(weights.shift(spec))
     match = _TAIL.match(spec.id)
     assert match is not None
     head, digits, tail = match.groups()
@@ -118,7 +149,7 @@ class Waiting:
     def __init__(self) -> None:
         self.groups: dict[tuple[str, int, Shape], Group] = {}
         self.by_shape: dict[Shape, dict[tuple[str, int, Shape], Group]] = {}
-        self.length_weight = Fraction(0)
+        self.weights = Weights()
         self._shapes: dict[tuple[object, ...], Shape] = {}
 
     def shape(self, spec: JobSpec, avoid: tuple[str, ...]) -> Shape:
