@@ -134,6 +134,7 @@ class JobEvent(models.Model):
             models.Index(fields=["revision", "position"], name="event_by_revision"),
             models.Index(fields=["-at", "-id"], condition=models.Q(kind__in=OF_HOSTS), name="event_of_hosts"),
             models.Index(fields=["-at", "-id"], condition=models.Q(kind="stop"), name="event_of_stops"),
+            models.Index(fields=["-at"], condition=models.Q(kind="release"), name="event_of_releases"),
         ]
 
 

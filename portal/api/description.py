@@ -32,6 +32,7 @@ def describe(
     query: Query | None = None,
     headers: tuple[OpenApiParameter, ...] = (),
     also: tuple[int, ...] = (),
+    forms: tuple[str, ...] = (),
     public: bool = False,
 ) -> Callable[[Any], Any]:
     """Describe one method of an endpoint.
@@ -42,11 +43,13 @@ def describe(
         problems: statuses answered as problem details; 401 is added unless the endpoint is ``public``, 400 where there
             are parameters, 400, 403, 413 and 415 where there is a body.
         also: further statuses that carry no body (304).
+        forms: further media types of the answer, as text.
     """
     expected = set(problems) | (set() if public else {401})
     expected |= {400} if query is not None else set()
     expected |= {400, 403, 413, 415} if body is not None else set()
-    responses: dict[Any, Any] = {status: _described(status, answer)}
+    responses: dict[Any, Any] = {(status, "application/json") if forms else status: _described(status, answer)}
+    responses |= {(status, form): OpenApiResponse(str, description=HTTPStatus(status).phrase) for form in forms}
     responses |= {code: OpenApiResponse(description=HTTPStatus(code).phrase) for code in also}
     responses |= {(code, CONTENT_TYPE): _described(code, ProblemDetail) for code in sorted(expected)}
     return extend_schema(

@@ -8,7 +8,7 @@ from django.urls import path, re_path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 from rest_framework.permissions import AllowAny
 
-from portal.api import agent, audit, cluster, maintenance, nodes, problems, queue, quotas, reservations, tokens
+from portal.api import agent, audit, cluster, maintenance, nodes, problems, queue, quotas, reservations, tokens, usage
 from portal.api.jobs import collection, preview, single
 
 _OPEN = {"authentication_classes": [], "permission_classes": [AllowAny]}
@@ -50,6 +50,7 @@ urlpatterns = [
     path("quotas/preview", quotas.Preview.as_view(), name="api-quota-preview"),
     path("quotas/history", quotas.History.as_view(), name="api-quota-history"),
     path("quotas/edits/<int:edit_id>/cancel", quotas.CancelEdit.as_view(), name="api-quota-edit-cancel"),
+    path("usage", usage.UsageView.as_view(), name="api-usage"),
     path("auth/tokens", tokens.Tokens.as_view(), name="api-tokens"),
     path("auth/tokens/<str:token_id>", tokens.OneToken.as_view(), name="api-token"),
     path("agent/register", agent.register, name="api-agent-register"),
