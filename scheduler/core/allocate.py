@@ -71,23 +71,40 @@ class Allocation:
         while (head := walk.head()) is not None:
             group, name = head
             self._try(walk, group, self.snapshot.jobs[name])
+        self.holds.enforce()
 
     def _groups(self) -> list[Group]:
         """The groups in which a job may start, or be promised a start, that could not before."""
         snapshot, work = self.snapshot, self.snapshot.work
         in_order = not self.draft.policy.backfill or self.draft.policy.order == "fifo"
         fresh = {snapshot.jobs[name].group for name in work.arrived if name in snapshot.jobs}
+        stirred = self._stirred(fresh)
         self._holders = self.holds.by_group()
         chosen = []
         for group in snapshot.waiting.groups.values():
             shape = group.shape
-            if in_order or group in fresh or group in self._holders or self.holds.room_for(shape):
+            if in_order or group in fresh:
+                chosen.append(group)
+                continue
+            if not (ALL in stirred or shape.gpu_type in stirred or shape.gpu_type == ANY_GPU_TYPE):
+                continue
+            if group in self._holders or self.holds.room_for(shape):
                 chosen.append(group)
                 continue
             gained = ALL in work.gained or shape.gpu_type in work.gained or shape.gpu_type == ANY_GPU_TYPE
             if gained and (self._may_fit(shape) or self.why.due(group)):
                 chosen.append(group)
         return chosen
+
+    def _stirred(self, fresh: set[Group | None]) -> set[str]:
+        """The GPU types of which promises, or who may have one, can have changed since the last plan."""
+        timed = self.snapshot.windowed or self.snapshot.bookings or self.draft.policy.reservation_after_ms
+        if timed or self.holds.stirred:
+            return {ALL}
+        arrived = {group.shape.gpu_type for group in fresh if group is not None}
+        if ANY_GPU_TYPE in arrived:
+            return {ALL}
+        return arrived | self.snapshot.work.gained | self.holds.due_types
 
     def _try(self, walk: Walk, group: Group, job: Job) -> None:
         shape = group.shape

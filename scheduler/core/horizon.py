@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.core.layout import Layout
+from scheduler.core.layout import Bar, Layout
 from scheduler.core.lifecycle import planned_end_ms, remaining_ms
-from scheduler.core.limits import Asker, Bar, Limits
+from scheduler.core.limits import Asker, Limits
 from scheduler.core.placement import zones_for
 from scheduler.core.rows import NEVER, Matrix, row_of
 from scheduler.core.snapshot import Snapshot

@@ -5,17 +5,69 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from scheduler.core.topology import Node, Rack
-from scheduler.core.types import Reservation
+from scheduler.core.types import Reason, Reservation
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """``takes`` GPUs of a node are closed from ``from_ms`` until ``to_ms`` (None: for as long as the bar stands).
+
+    ``why`` is the reason it gives to those it keeps out. It does not keep out its owner (``job``, or every job of
+    ``team``), nor a job of a higher class. ``planned``: it only keeps a place for later, as against one for which
+    somebody is being stopped.
+    """
+
+    from_ms: int
+    to_ms: int | None
+    takes: int
+    why: Reason
+    job: str | None = None
+    team: str | None = None
+    priority: int = -1
+    planned: bool = False
 
 
 @dataclass(slots=True)
 class Layout:
-    """``racks`` are the nodes that are held whole, ``partial`` those of which some GPUs are."""
+    """``racks`` are the nodes that are held whole, ``partial`` those of which some GPUs are.
+
+    ``closing`` are the bars on them for an owner of one team and class: what is held now is closed from 0 on.
+    """
 
     held: Reservation
     racks: list[tuple[Rack, int]]
     whole: list[Node]
     partial: list[tuple[Node, int]]
+    closing: Closing | None = None
+
+    def bars(self, team: str, priority: int) -> Closing:
+        """The bars that close it to all but its owner, a job of this team and class."""
+        closing = self.closing
+        if closing is None or closing.owner != (team, priority):
+            closing = self.closing = Closing.of(self, team, priority)
+        return closing
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """The bars of one promise: ``whole`` is one for all its whole nodes, ``racks`` has (rack, (moment, nodes, bar))."""
+
+    owner: tuple[str, int]
+    whole: Bar | None
+    racks: list[tuple[Rack, tuple[int, int, Bar]]]
+    partial: list[tuple[Node, Bar]]
+
+    @classmethod
+    def of(cls, layout: Layout, team: str, priority: int) -> Closing:
+        held = layout.held
+        start = 0 if held.firm else held.start_ms
+        owner = (held.job, team, priority, not held.firm)
+        why = Reason.HELD_FOR_LARGER_JOB
+        partial = [(node, Bar(start, None, takes, why, *owner)) for node, takes in layout.partial]
+        if not layout.whole:
+            return cls((team, priority), None, [], partial)
+        whole = Bar(start, None, layout.racks[0][0].pool.size, why, *owner)
+        return cls((team, priority), whole, [(rack, (start, mask, whole)) for rack, mask in layout.racks], partial)
 
 
 class Layouts:

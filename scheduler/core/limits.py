@@ -7,30 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from scheduler.core.layout import Layout
+from scheduler.core.layout import Bar, Layout
 from scheduler.core.lifecycle import planned_end_ms
 from scheduler.core.snapshot import Snapshot
 from scheduler.core.topology import Node, Rack
 from scheduler.core.types import Reason, Reservation
-
-
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """``takes`` GPUs of a node are closed from ``from_ms`` until ``to_ms`` (None: for as long as the bar stands).
-
-    ``why`` is the reason it gives to those it keeps out. It does not keep out its owner (``job``, or every job of
-    ``team``), nor a job of a higher class. ``planned``: it only keeps a place for later, as against one for which
-    somebody is being stopped.
-    """
-
-    from_ms: int
-    to_ms: int | None
-    takes: int
-    why: Reason
-    job: str | None = None
-    team: str | None = None
-    priority: int = -1
-    planned: bool = False
 
 
 class Limits:
@@ -67,16 +48,18 @@ class Limits:
             for node, takes in layout.partial:
                 self._bar(node, Bar(held.start_ms, held.end_ms, takes, Reason.RESERVED, None, held.team))
             return
-        start = self._now_ms if held.firm else held.start_ms
-        owner = (job.id, job.spec.team, job.priority, not held.firm)
-        for node, takes in layout.partial:
-            self._bar(node, Bar(start, None, takes, Reason.HELD_FOR_LARGER_JOB, *owner))
-        if layout.whole:
-            size = layout.racks[0][0].pool.size
-            bar = Bar(start, None, size, Reason.HELD_FOR_LARGER_JOB, *owner)
-            self.whole[job.id] = (bar, layout)
-            for rack, mask in layout.racks:
-                self.closed.setdefault(rack, []).append((start, mask, bar))
+        closing = layout.bars(job.spec.team, job.priority)
+        for node, bar in closing.partial:
+            self._bar(node, bar)
+        if closing.whole is not None:
+            self.whole[job.id] = (closing.whole, layout)
+            closed = self.closed
+            for rack, entry in closing.racks:
+                entries = closed.get(rack)
+                if entries is None:
+                    closed[rack] = [entry]
+                else:
+                    entries.append(entry)
 
     def remove(self, held: Reservation) -> None:
         """Open again what a reservation held."""

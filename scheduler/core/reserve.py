@@ -49,6 +49,10 @@ class Holds:
         self._replans: set[str] = set()
         self._reviewed = draft.snapshot.reviews != draft.snapshot.holds_reviewed
         self._disturbed: set[str] = set()
+        self.stirred = self._reviewed
+        """Whether the holds are not those that the last plan left: one was dropped, or its nodes may have changed."""
+        self.due_types: set[str] = set()
+        """The GPU types of which promises are looked at again in this plan."""
         zones = draft.snapshot.topology.zones.values()
         self._largest_node = max((zone.largest for zone in zones), default=1)
         self._gangs = sum(map(self._is_gang, self._of.values()))
@@ -60,6 +64,7 @@ class Holds:
             if job is None or job.group is None:
                 del self._of[name]
                 self._gangs -= self._is_gang(held)
+                self.stirred = True
                 continue
             self._all.add(held)
             if held.firm:
@@ -85,6 +90,7 @@ class Holds:
                 self._draft.wake(next_ms)
                 continue
             due.update(self._next_to_start(gpu_type))
+            self.due_types.add(gpu_type)
             snapshot.replan.discard(gpu_type)
             snapshot.replanned_ms[gpu_type] = now
         return due
@@ -160,6 +166,13 @@ class Holds:
         if name not in self._in_force:
             self._limits.add(self._of[name])
             self._in_force.add(name)
+
+    def enforce(self) -> None:
+        """Put in force the promises of those whom the walk had no reason to come to."""
+        for name, held in self._of.items():
+            if name not in self._in_force:
+                self._limits.add(held)
+                self._in_force.add(name)
 
     def _whole(self, held: Reservation) -> bool:
         """Whether every node of the hold still is there for it."""

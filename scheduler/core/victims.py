@@ -11,7 +11,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from scheduler.core.job import Job
-from scheduler.core.limits import Asker, Bar, Limits
+from scheduler.core.layout import Bar
+from scheduler.core.limits import Asker, Limits
 from scheduler.core.snapshot import Snapshot
 from scheduler.core.tally import Need, Tally
 from scheduler.core.topology import Node, Rack, Zone, bits
