@@ -44,6 +44,7 @@ class Kind(StrEnum):
     JOB_CANCEL = "job_cancel"
     JOB_HOLD = "job_hold"
     JOB_RELEASE = "job_release"
+    JOB_PRIORITY = "job_priority"
 
 
 WORDS = {
@@ -59,6 +60,7 @@ WORDS = {
     Kind.JOB_CANCEL: "Cancel a job",
     Kind.JOB_HOLD: "Hold a job",
     Kind.JOB_RELEASE: "Release a job",
+    Kind.JOB_PRIORITY: "Change a job's priority",
 }
 
 

@@ -2,6 +2,7 @@
 
 from django.urls import URLPattern, URLResolver, include, path
 
+from portal.adminsite.registered import administration
 from portal.api.health import healthz, readyz
 from portal.api.metrics import metrics
 from portal.views import cluster, job, jobs, saved_views
@@ -22,6 +23,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", home, name="home"),
     path("sign-in/", sign_in, name="sign-in"),
     path("sign-out/", sign_out, name="sign-out"),
+    path("account/", include("portal.accounts.urls")),
+    path("admin/", administration.urls),
     path("preferences/", preferences, name="preferences"),
     path("search/", search, name="search"),
     path("jobs/", jobs.jobs, name="jobs"),

@@ -8,7 +8,9 @@ from datetime import timedelta
 from typing import Any
 
 import structlog
+from allauth.mfa.models import Authenticator
 from django.contrib.auth import authenticate
+from django.contrib.auth.base_user import AbstractBaseUser
 from knox.models import AuthToken
 from redis.exceptions import RedisError
 from rest_framework.request import Request
@@ -28,6 +30,7 @@ CREDENTIALS = Record(
     {
         "username": (Text(150), REQUIRED),
         "password": (Text(1024), REQUIRED),
+        "code": (Nullable(Text(16)), None),
         "expires_hours": (Nullable(Number(0.01, 87_600, "hours")), None),
     }
 )
@@ -78,13 +81,26 @@ class Tokens(Endpoint):
     )
     def post(self, request: Request) -> Response:
         wanted = self.read_body(CREDENTIALS)
+        headers = {"WWW-Authenticate": 'Bearer realm="gangway"'}
         user = authenticate(request, username=wanted["username"], password=wanted["password"])
         if user is None:
-            headers = {"WWW-Authenticate": 'Bearer realm="gangway"'}
             raise Problem(401, "There is no active user with this name and password.", headers=headers)
+        if not _second_factor_holds(user, wanted["code"]):
+            detail = (
+                "This account has a second factor: send the code of the authenticator app, or a recovery code, as code."
+            )
+            raise Problem(401, detail, headers=headers)
         hours = wanted["expires_hours"]
         row, token = AuthToken.objects.create(user, expiry=hours and timedelta(hours=hours))
         return Response(NewToken(row.digest[:_ID_LENGTH], token, row.created, row.expiry), status=201)
+
+
+def _second_factor_holds(user: AbstractBaseUser, code: str | None) -> bool:
+    """Whether the code is one that this person's second factor takes now; True for who has none."""
+    factors = list(Authenticator.objects.filter(user_id=user.pk))
+    if not factors:
+        return True
+    return code is not None and any(factor.wrap().validate_code(code) for factor in factors)
 
 
 class OneToken(Endpoint):

@@ -9,6 +9,10 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from csp import constants as csp
 
+from portal.settings import signin
+from portal.settings.administration import *  # noqa: F403
+from portal.settings.signin import *  # noqa: F403
+
 BASE_DIR = Path(__file__).resolve().parent.parent.parent
 
 POSTGRES_URL = os.environ.get("GANGWAY_POSTGRES_URL", "postgresql://postgres@127.0.0.1:5432/gangway")
@@ -22,7 +26,8 @@ ALLOWED_HOSTS = [host for host in os.environ.get("GANGWAY_ALLOWED_HOSTS", "").sp
 CSRF_TRUSTED_ORIGINS = [origin for origin in os.environ.get("GANGWAY_ORIGINS", "").split(",") if origin]
 
 INSTALLED_APPS = [
-    "django.contrib.admin",
+    "unfold.apps.BasicAppConfig",
+    "django.contrib.admin.apps.SimpleAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -37,6 +42,11 @@ INSTALLED_APPS = [
     "drf_spectacular_sidecar",
     "django_htmx",
     "template_partials",
+    "allauth",
+    "allauth.account",
+    "allauth.mfa",
+    "allauth.socialaccount",
+    "allauth.socialaccount.providers.openid_connect",
     "portal.accounts",
     "quotas",
     "nodes",
@@ -53,6 +63,7 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "csp.middleware.CSPMiddleware",
@@ -157,7 +168,7 @@ CONTENT_SECURITY_POLICY = {
         "img-src": [csp.SELF, "data:"],
         "object-src": [csp.NONE],
         "base-uri": [csp.NONE],
-        "form-action": [csp.SELF],
+        "form-action": [csp.SELF, *filter(None, [signin.OIDC_ORIGIN])],
         "frame-ancestors": [csp.NONE],
     }
 }

@@ -15,7 +15,8 @@ from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_http_methods
 
-from portal import submission
+from portal import operations, submission
+from portal.accounts.models import User
 from portal.accounts.permissions import Standing, standing_of
 from portal.views.jobs import JOB_ID
 from quotas import selectors as quotas
@@ -34,6 +35,10 @@ class Act:
 
     word: str
     priority: int | None = None
+
+    @property
+    def kind(self) -> operations.Kind:
+        return operations.Kind.JOB_CANCEL if self.priority is None else operations.Kind.JOB_PRIORITY
 
     @property
     def ask(self) -> Callable[[str], Job]:
@@ -69,8 +74,14 @@ def bulk(request: HttpRequest) -> HttpResponse:
         "gpus": sum(line.job.gpus for line in lines if not line.refusal),
         "holding": sum(line.job.gpus for line in lines if not line.refusal and line.job.state != "PENDING"),
         "back": back,
+        "others": any(not _own(line.job, request) for line in lines if not line.refusal),
     }
     return render(request, "jobs/bulk.html", context)
+
+
+def _own(job: Job, request: HttpRequest) -> bool:
+    user = cast(User, request.user)
+    return job.submitted_by_id == user.pk or job.owner.casefold() == user.email.casefold()
 
 
 def _act(chosen: QueryDict) -> Act | None:
@@ -107,11 +118,12 @@ def _refusal(job: Job, act: Act, standing: Standing, rights: dict[str, TeamRight
 
 def _do(request: HttpRequest, act: Act, lines: list[Line]) -> None:
     done = 0
+    reason = " ".join(request.POST.get("reason", "").replace("\x00", "").split())[:500]
     for line in lines:
         if line.refusal:
             continue
         try:
-            act.ask(line.job.pk)
+            operations.on_job(cast(User, request.user), act.kind, line.job, act.ask, reason)
         except services.AlreadyOver:
             continue
         done += 1

@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 
 from portal.accounts.models import SavedView
-from scheduler.models import Job, Outbox
+from scheduler.models import Act, Job, Outbox
 from tests.portal.people import make_user
 
 Make = Callable[..., Job]
@@ -56,6 +56,14 @@ def test_a_new_priority_reaches_the_row_the_body_and_the_scheduler(
     job.refresh_from_db()
     assert (job.priority, job.core_spec["priority"], job.spec["priority"], job.intent_version) == (3, 3, "P3", 2)
     assert Outbox.objects.filter(key__endswith=job.pk, version=2).exists()
+
+
+def test_what_is_somebody_elses_is_noted_with_the_reason(ada: Client, oncall: Client, make_job: Make) -> None:
+    own, others = make_job("ada"), make_job("bob")
+    ada.post("/jobs/together/", {"act": "cancel", "job": [own.pk]})
+    oncall.post("/jobs/together/", {"act": "cancel", "job": [others.pk], "reason": "runs away"})
+    act = Act.objects.get()
+    assert (act.job, act.reason, act.by.username) == (others.pk, "runs away", "otto")
 
 
 def test_p0_is_given_only_where_the_team_has_it(oncall: Client, make_job: Make) -> None:
