@@ -9,6 +9,7 @@ from portal.views import cluster, job, jobs, saved_views
 from portal.views.bulk import bulk
 from portal.views.home import home
 from portal.views.operate import operate
+from portal.views.outlook import filled, outlook
 from portal.views.preferences import preferences
 from portal.views.queue import queue
 from portal.views.search import search
@@ -32,6 +33,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("jobs/views/", saved_views.save, name="view-save"),
     path("jobs/views/<int:view_id>/delete/", saved_views.forget, name="view-forget"),
     path("submit/", submit, name="submit"),
+    path("submit/outlook/", outlook, name="submit-outlook"),
+    path("submit/fields/", filled, name="submit-fields"),
     path("jobs/<str:job_id>/", job.job, name="job"),
     path("jobs/<str:job_id>/cancel/", job.cancel, name="job-cancel"),
     path("jobs/<str:job_id>/hold/", job.hold, name="job-hold"),

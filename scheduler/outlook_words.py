@@ -82,7 +82,7 @@ def band(standing: Standing) -> str:
         return "Floor: guaranteed at every level, nobody can reclaim it."
     if standing.band is Band.PARTLY:
         return f"Inside the floor of {', '.join(inside)}; beyond that it is burst."
-    return "Burst: beyond what is guaranteed, so it may be reclaimed."
+    return "Burst: beyond what is guaranteed."
 
 
 def risk(exposure: Exposure) -> str:

@@ -68,7 +68,7 @@ BY_CHECKPOINT = ("", "Resume if it has a checkpoint, else start again")
 
 
 class SubmitForm(forms.Form):
-    """``request_made`` is the checked request once ``is_valid()`` said yes."""
+    """``asked`` is the body that was typed once it was looked at, ``request_made`` the request if it is in order."""
 
     name = forms.CharField(label="Name")
     team = forms.ChoiceField(label="Team")
@@ -118,6 +118,7 @@ class SubmitForm(forms.Form):
     ) -> None:
         super().__init__(*args, **more)
         self.rights, self.gpu_types, self.person = rights, gpu_types, person
+        self.asked: dict[str, Any] = {}
         self.request_made: JobRequest | None = None
         own = sorted(name for name, right in rights.items() if right.may_submit)
         self._choose("team", [(name, name) for name in own])
@@ -135,7 +136,8 @@ class SubmitForm(forms.Form):
         field.choices = choices
 
     def clean(self) -> dict[str, Any]:
-        answer = parse(self.body(), self.rights, self.gpu_types, self.person)
+        self.asked = self.body()
+        answer = parse(self.asked, self.rights, self.gpu_types, self.person)
         if isinstance(answer, JobRequest):
             self.request_made = answer if not self.errors else None
             return self.cleaned_data

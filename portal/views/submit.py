@@ -1,8 +1,7 @@
-"""The submit form: empty, copied from an earlier job, filled from pasted JSON, and sent."""
+"""The submit form: empty, from a starter, copied from an earlier job, filled from text, tried, and sent."""
 
 from __future__ import annotations
 
-import json
 from typing import Any, cast
 
 from django.contrib import messages
@@ -11,26 +10,19 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
-from nodes import selectors as nodes
 from portal import submission
 from portal.accounts.models import User
 from portal.accounts.permissions import standing_of
-from portal.forms.submit import SubmitForm, initial_of
+from portal.forms import job_text
+from portal.forms.starters import STARTERS, starter
+from portal.forms.submit import PLACES, SubmitForm, initial_of
+from portal.views.forms import Forms
 from portal.views.jobs import job_seen
+from portal.views.outlook import panel_of
 from portal.views.present import fleet
-from quotas import selectors as quotas
-from scheduler import connections, services
-from scheduler.core.types import Hint
+from scheduler import connections, selectors, services
 
-DEFAULTS = {
-    "priority": "P2",
-    "gpu_count": "8",
-    "topology_hint": Hint.PREFER_SAME_RACK.value,
-    "max_runtime_hours": "24",
-    "checkpoint_interval_minutes": "30",
-    "checkpoint_retain_last_n": "3",
-    "max_restarts": "20",
-}
+RECENT = 5
 
 
 @login_required
@@ -39,12 +31,14 @@ def submit(request: HttpRequest) -> HttpResponse:
     user = cast(User, request.user)
     forms = Forms(request)
     if request.method != "POST":
-        return _empty_or_copied(request, forms)
+        return _begun(request, forms)
     if "fill" in request.POST:
         return _filled(request, forms)
+    if "try" in request.POST or "take" in request.POST:
+        return _tried(request, forms)
     form = forms.make(data=request.POST)
     if not form.is_valid() or form.request_made is None:
-        return _page(request, form, status=422)
+        return _page(request, forms, form, status=422)
     # The page's own key: the same form sent twice, by a double click or a reload, is one job.
     key = request.POST.get("once", "")[:64] or None
     try:
@@ -52,49 +46,51 @@ def submit(request: HttpRequest) -> HttpResponse:
     except submission.Invalid as refused:
         for error in refused.errors:
             form.tell(error)
-        return _page(request, form, status=422)
+        return _page(request, forms, form, status=422)
     except services.Conflict:
-        return _page(request, form, status=409, conflict=True)
+        return _page(request, forms, form, status=409, conflict=True)
     words = f"{submitted.job.name} is in the queue." if submitted.created else f"{submitted.job.name} was sent before."
     messages.success(request, words)
     return redirect("job", submitted.job.pk)
 
 
-class Forms:
-    """Makes forms for one person, with the rights and the fleet of this moment."""
-
-    def __init__(self, request: HttpRequest) -> None:
-        self.person = cast(User, request.user).email
-        self.rights = submission.rights(standing_of(request), quotas.tree_in_force())
-        self.types = nodes.largest_zones()
-
-    def make(self, **more: Any) -> SubmitForm:
-        return SubmitForm(rights=self.rights, gpu_types=self.types, person=self.person, **more)
-
-    def blank(self) -> SubmitForm:
-        commonest = max(self.types, key=self.types.__getitem__, default="")
-        return self.make(initial=DEFAULTS | {"owner": self.person, "gpu_type": commonest})
-
-
-def _empty_or_copied(request: HttpRequest, forms: Forms) -> HttpResponse:
-    if not request.GET.get("from"):
-        return _page(request, forms.blank())
-    copied = job_seen(request, request.GET["from"])
-    return _page(request, forms.make(initial=initial_of(copied.spec)), copied=copied)
+def _begun(request: HttpRequest, forms: Forms) -> HttpResponse:
+    if request.GET.get("from"):
+        copied = job_seen(request, request.GET["from"])
+        return _page(request, forms, forms.make(initial=initial_of(copied.spec)), copied=copied)
+    begun = starter(request.GET.get("like", ""))
+    return _page(request, forms, forms.blank(**(begun.fields if begun is not None else {})), begun=begun)
 
 
 def _filled(request: HttpRequest, forms: Forms) -> HttpResponse:
-    """The form with what was pasted in it: nothing is submitted yet, and nothing is checked until it is."""
-    pasted = request.POST.get("pasted", "")
+    """The form with what was written in it: nothing is submitted yet, and nothing is checked until it is."""
+    text = request.POST.get("text", "")
     try:
-        body = json.loads(pasted)
-    except (ValueError, RecursionError) as error:
-        return _page(request, forms.blank(), pasted=pasted, paste_error=f"This is not JSON: {error}")
-    if not isinstance(body, dict):
-        return _page(request, forms.blank(), pasted=pasted, paste_error="A job is a JSON object: { … }.")
-    return _page(request, forms.make(initial=initial_of(body)))
+        body = job_text.read(text)
+    except job_text.NoJob as error:
+        return _page(request, forms, forms.blank(), text=text, text_error=str(error))
+    return _page(request, forms, forms.make(initial=initial_of(body)), text=text)
 
 
-def _page(request: HttpRequest, form: SubmitForm, status: int = 200, **more: Any) -> HttpResponse:
-    context = {"form": form, "once": connections.ids(), "fleet": fleet(), **more}
+def _tried(request: HttpRequest, forms: Forms) -> HttpResponse:
+    """The form as it was sent, with one alternative taken if one was chosen, and what would become of it."""
+    typed = request.POST.copy()
+    name, equals, value = typed.get("take", "").partition("=")
+    if equals and name in PLACES:
+        typed[name] = value
+    form = forms.make(initial={name: typed.get(name, "") for name in PLACES})
+    return _page(request, forms, form, panel=panel_of(request, forms, typed))
+
+
+def _page(request: HttpRequest, forms: Forms, form: SubmitForm, status: int = 200, **more: Any) -> HttpResponse:
+    mine = selectors.jobs(selectors.JobFilter(owner=forms.person), standing_of(request).team_ids)
+    context = {
+        "form": form,
+        "once": connections.ids(),
+        "fleet": fleet(),
+        "limits": forms.limits,
+        "starters": STARTERS,
+        "recent": mine[:RECENT] if forms.person else [],
+        **more,
+    }
     return render(request, "submit/page.html", context, status=status)

@@ -11,6 +11,7 @@ from scheduler.core.fragmentation import largest_gang
 from scheduler.core.preview import Outlook, Verdict, preview
 from scheduler.core.quota import Quota
 from scheduler.core.snapshot import Snapshot
+from scheduler.core.topology import Zone
 from scheduler.core.types import ANY_GPU_TYPE, Hint, JobSpec, Policy
 
 MINUTE_MS = 60_000
@@ -115,12 +116,17 @@ def _smaller(snapshot: Snapshot, spec: JobSpec, wanted: Outlook) -> Iterator[int
     types = [spec.gpu_type] if spec.gpu_type != ANY_GPU_TYPE else list(snapshot.topology.by_type)
     largest = max((largest_gang(snapshot, name) for name in types), default=0)
     if wanted.verdict is Verdict.REFUSED:
-        largest = spec.gpus - 1
+        largest = max((_whole(zone) for name in types for zone in snapshot.topology.by_type.get(name, ())), default=0)
     allowed = max((_headroom(snapshot, leaf.name, name, largest, spec.priority) for name in types), default=0)
     size = _even(min(largest, allowed, spec.gpus - 1))
     while size >= 1:
         yield size
         size = _even(size * 3 // 4) if size > 8 else size // 2
+
+
+def _whole(zone: Zone) -> int:
+    """All GPUs that the zone has, up and free or not."""
+    return sum(node.all_mask.bit_count() for rack in zone.racks() for node in rack.nodes)
 
 
 def _headroom(snapshot: Snapshot, team: str, gpu_type: str, most: int, priority: int) -> int:

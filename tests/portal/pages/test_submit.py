@@ -119,18 +119,24 @@ def test_nobody_copies_what_they_may_not_see(ada: Client, eve: Client) -> None:
     ("pasted", "says"),
     [
         pytest.param("{", "This is not JSON", id="cut short"),
-        pytest.param("[1]", "A job is a JSON object", id="a list"),
-        pytest.param("[" * 100_000, "This is not JSON", id="nested too deep"),
+        pytest.param("[1]", "A job is an object", id="a list"),
+        pytest.param("name", "A job is an object", id="a word"),
+        pytest.param("[" * 100_000, "nested too deeply", id="nested too deep"),
+        pytest.param("- " * 40_000, "nested too deeply", id="nested too deep in lines"),
+        pytest.param('{"a":' * 15_000, "nested too deeply", id="nested too deep in JSON"),
+        pytest.param("a: b: c", "This is not YAML in line 1", id="no YAML"),
+        pytest.param("a: &x [1]\nb: *x", "Aliases", id="an alias"),
+        pytest.param("x" * 200_000, "longer than", id="too long"),
     ],
 )
 def test_what_cannot_fill_the_form_is_refused_with_a_word(ada: Client, pasted: str, says: str) -> None:
-    answer = ada.post("/submit/", {"fill": "1", "pasted": pasted})
-    assert says in answer.context["paste_error"]
+    answer = ada.post("/submit/", {"fill": "1", "text": pasted})
+    assert says in answer.context["text_error"]
 
 
 def test_a_pasted_job_fills_the_form_and_submits_nothing(ada: Client) -> None:
     pasted = '{"name": "pasted", "resources": {"gpu_count": 24}, "command": ["a", "b c"], "env": 3}'
-    form = ada.post("/submit/", {"fill": "1", "pasted": pasted}).context["form"]
+    form = ada.post("/submit/", {"fill": "1", "text": pasted}).context["form"]
     assert (form["name"].value(), form["gpu_count"].value(), form["command"].value()) == ("pasted", "24", "a 'b c'")
     assert not Job.objects.exists()
 
