@@ -5,7 +5,8 @@ from django.urls import URLPattern, URLResolver, include, path
 from portal.adminsite.registered import administration
 from portal.api.health import healthz, readyz
 from portal.api.metrics import metrics
-from portal.views import cluster, job, jobs, saved_views
+from portal.views import cluster, incidents, job, jobs, planned, saved_views
+from portal.views.audit import audit
 from portal.views.bulk import bulk
 from portal.views.home import home
 from portal.views.operate import operate
@@ -42,6 +43,11 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("queue/", queue, name="queue"),
     path("cluster/", cluster.cluster, name="cluster"),
     path("cluster/operate/", operate, name="operate"),
+    path("incidents/", incidents.page, name="incidents"),
+    path("audit/", audit, name="audit"),
+    path("planned/", planned.planned, name="planned"),
+    path("planned/maintenance/<int:window_id>/cancel/", planned.cancel_maintenance, name="maintenance-cancel"),
+    path("planned/reservations/<str:reservation_id>/cancel/", planned.cancel_reservation, name="reservation-cancel"),
     path("cluster/hosts/", cluster.nodes, name="nodes"),
     path("cluster/hosts/<str:name>/", cluster.node, name="node"),
     path("cluster/hosts/<str:name>/panel/", cluster.panel, name="node-panel"),

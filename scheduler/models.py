@@ -13,7 +13,7 @@ from scheduler.oncall import Act as Act
 from scheduler.oncall import MapFrame as MapFrame
 from scheduler.oncall import Reservation as Reservation
 
-OF_HOSTS = (EventKind.HOST.value, EventKind.GPU.value)
+OF_FLEET = (EventKind.HOST.value, EventKind.GPU.value, EventKind.LEADER.value)
 
 LIVE_STATES = tuple(phase.value for phase in Phase if phase not in TERMINAL)
 
@@ -132,7 +132,7 @@ class JobEvent(models.Model):
             models.Index(fields=["job", "revision", "position"], name="event_by_job"),
             models.Index(fields=["node", "-at"], name="event_by_node"),
             models.Index(fields=["revision", "position"], name="event_by_revision"),
-            models.Index(fields=["-at", "-id"], condition=models.Q(kind__in=OF_HOSTS), name="event_of_hosts"),
+            models.Index(fields=["-at", "-id"], condition=models.Q(kind__in=OF_FLEET), name="event_of_fleet"),
             models.Index(fields=["-at", "-id"], condition=models.Q(kind="stop"), name="event_of_stops"),
             models.Index(fields=["-at"], condition=models.Q(kind="release"), name="event_of_releases"),
         ]

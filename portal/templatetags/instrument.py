@@ -22,7 +22,14 @@ from scheduler.core.types import Hint
 register = template.Library()
 
 NO_VALUE = "–"
-SECTION = {"submit": "jobs", "job": "jobs", "jobs-bulk": "jobs", "node": "nodes"}
+SECTION = {
+    "submit": "jobs",
+    "job": "jobs",
+    "jobs-bulk": "jobs",
+    "node": "nodes",
+    "operate": "nodes",
+    "audit": "incidents",
+}
 """Pages without an entry of their own in the main navigation, and the entry that they belong under."""
 
 

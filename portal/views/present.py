@@ -58,6 +58,11 @@ def nodes() -> list[selectors.NodeRow]:
 
 
 @_if_there
+def holds() -> list[dict[str, Any]]:
+    return selectors.holds(picture(), clock.now_ms())
+
+
+@_if_there
 def node(name: str) -> selectors.NodeDetail | None:
     return selectors.node(picture(), name, clock.now_ms())
 

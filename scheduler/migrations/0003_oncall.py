@@ -79,7 +79,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='jobevent',
-            index=models.Index(condition=models.Q(('kind__in', ('host', 'gpu'))), fields=['-at', '-id'], name='event_of_hosts'),
+            index=models.Index(condition=models.Q(('kind__in', ('host', 'gpu', 'leader'))), fields=['-at', '-id'], name='event_of_fleet'),
         ),
         migrations.AddIndex(
             model_name='jobevent',

@@ -10,7 +10,7 @@ export class Search {
     field.addEventListener("keydown", (event) => this.key(event));
     field.addEventListener("blur", () => setTimeout(() => this.close(), 150));
     document.addEventListener("keydown", (event) => {
-      if (event.key !== "/" || event.target.closest("input, textarea, select")) return;
+      if (event.key !== "f" || event.ctrlKey || event.metaKey || event.target.closest("input, textarea, select")) return;
       event.preventDefault();
       field.focus();
     });

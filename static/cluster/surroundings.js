@@ -14,7 +14,7 @@ export class Surroundings {
     this.gang = byId("gang");
     this.panel = new Panel(byId("panel"), act);
     this.legend = new Legend(byId("legend"), scene, act);
-    this.search = new Search(byId("search"), byId("found"), scene, act);
+    this.search = new Search(byId("map-search"), byId("found"), scene, act);
     for (const button of document.querySelectorAll("[data-by]")) {
       button.addEventListener("click", () => { act.recolour(button.dataset.by); this.follow(); });
     }

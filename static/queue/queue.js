@@ -13,6 +13,8 @@ const shown = new Map([...body.rows].map((line) => [line.dataset.key, line]));
 let order = [...shown.keys()];
 let total = shown.size;
 let known = false;
+const narrow = document.getElementById("narrow");
+const wanted = { team: "", type: "", order: "" };
 
 const number = (n) => n.toLocaleString("en").replaceAll(",", "\u202f");
 const put = (line, name, text) => {
@@ -49,17 +51,27 @@ function places() {
 function pending() {
   const now = [...body.rows].filter((line) => !line.classList.contains("left")).map((line) => line.dataset.key);
   const left = [...body.rows].length - now.length;
-  const fresh = order.filter((key) => !shown.has(key)).length;
-  const moved = now.join() !== order.filter((key) => shown.has(key)).join();
+  const view = inView();
+  const fresh = view.filter((key) => !shown.has(key)).length;
+  const moved = now.join() !== view.filter((key) => shown.has(key)).join();
   return { left, fresh, moved };
 }
 
 const reading = () => body.matches(":hover") || body.contains(document.activeElement);
 
-// Brings the rows into the order that the server told, with the fewest moves.
+const fits = (row) => (!wanted.team || row.team === wanted.team) && (!wanted.type || row.gpu_type === wanted.type);
+
+// The keys of the rows wanted, in the order wanted.
+function inView() {
+  const keys = order.filter((key) => fits(rows.get(key)));
+  return wanted.order === "age" ? keys.sort((a, b) => rows.get(a).submitted_ms - rows.get(b).submitted_ms) : keys;
+}
+
+// Brings the rows into the order wanted, with the fewest moves.
 function settle() {
+  const order = inView();
   for (const [key, line] of shown) {
-    if (rows.has(key)) continue;
+    if (rows.has(key) && fits(rows.get(key))) continue;
     line.remove();
     shown.delete(key);
   }
@@ -107,10 +119,30 @@ function figures() {
   longest.textContent = Number.isFinite(oldest) ? spanWords(Date.now() - oldest) : "–";
   document.getElementById("empty").hidden = order.length > 0;
   table.hidden = order.length === 0;
+  choices("team", (row) => row.team);
+  choices("type", (row) => row.gpu_type);
+  narrow.hidden = false;
+  const seen = inView(), asked = seen.reduce((sum, key) => sum + rows.get(key).gpus, 0);
+  document.getElementById("narrowed").textContent = wanted.team || wanted.type ? `${number(seen.length)} jobs for ${number(asked)} GPUs` : "";
   const cut = document.getElementById("cut");
   cut.hidden = total <= order.length;
   cut.textContent = `the first ${order.length}`;
 }
+
+// What there is to choose from; the choice made stays even when nobody of it waits any more.
+function choices(name, of) {
+  const select = narrow.elements[name];
+  const values = [...new Set([...rows.values()].map(of).concat(wanted[name] || []))].sort();
+  if (values.join() === [...select.options].slice(1).map((option) => option.value).join()) return;
+  select.replaceChildren(select.options[0], ...values.map((value) => new Option(value, value, false, value === wanted[name])));
+}
+
+narrow.addEventListener("change", (event) => {
+  wanted[event.target.name] = event.target.value;
+  settle();
+  figures();
+});
+narrow.addEventListener("submit", (event) => event.preventDefault());
 
 function take(message) {
   for (const key of message.gone ?? []) rows.delete(key);

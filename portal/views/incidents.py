@@ -1,0 +1,93 @@
+"""Incidents: what is wrong now, what was, and what the system did about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from portal.accounts.permissions import Standing, standing_of
+from portal.views import present
+from scheduler import clock
+from scheduler.incidents import Incident
+from scheduler.models import Job
+from scheduler.picture import picture
+from scheduler.selectors.incidents import alerts, incidents
+
+SHOWN = 100
+WORDS = {
+    "RACK": "Rack fell silent",
+    "DOWN": "Host lost",
+    "SUSPECT": "Host silent for a while",
+    "QUARANTINED": "Host quarantined",
+    "FAULTY": "GPU fault",
+}
+DOING = {
+    "RACK": "Its hosts were given up after the heartbeat timeout; their gangs were released whole and queued again.",
+    "DOWN": "Its gangs were released whole and wait for, or have, other places.",
+    "SUSPECT": "It took no new work until it was heard of again; what ran there was left alone.",
+    "QUARANTINED": "It takes no work for a day after the failures, or until it is released.",
+    "FAULTY": "The GPU takes no work; the gang that held it was released and queued again.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """An incident as the page shows it. ``jobs`` are (Stopped, Job or None where the reader may not know it)."""
+
+    incident: Incident
+    words: str
+    where: str
+    query: str
+    doing: str
+    jobs: list[tuple[Any, Job | None, str]]
+
+
+@login_required
+@require_safe
+def page(request: HttpRequest) -> HttpResponse:
+    now_ms = clock.now_ms()
+    past = incidents(timezone.now())
+    lines = _lines(past.incidents[:SHOWN], standing_of(request))
+    context = {
+        "alerts": alerts(picture(), now_ms),
+        "now": [line for line in lines if line.incident.end_ms is None],
+        "before": [line for line in lines if line.incident.end_ms is not None],
+        "takeovers": past.takeovers[:10],
+        "cut": past.cut or len(past.incidents) > SHOWN,
+        "operates": standing_of(request).operates_nodes,
+        "freshness": present.freshness(),
+        "now_ms": now_ms,
+    }
+    part = getattr(request, "htmx", False)
+    response = render(request, "incidents/live.html" if part else "incidents/page.html", context)
+    response["Vary"] = "HX-Request"
+    return response
+
+
+def _lines(found: list[Incident], standing: Standing) -> list[Line]:
+    ids = {stopped.job for incident in found for stopped in incident.jobs}
+    jobs = {job.pk: job for job in Job.objects.filter(pk__in=ids).select_related("team")}
+    return [_line(incident, jobs, standing) for incident in found]
+
+
+def _line(incident: Incident, jobs: dict[str, Job], standing: Standing) -> Line:
+    az, rack = incident.place
+    node = incident.nodes[0]
+    if incident.kind == "RACK":
+        where, query = f"{az} {rack}, {len(incident.nodes)} hosts", f"az={az}&rack={rack}"
+    elif incident.gpu is not None:
+        where, query = f"{node} GPU {incident.gpu}", f"node={node}"
+    else:
+        where, query = node, f"node={node}"
+    told = []
+    for stopped in incident.jobs:
+        job = jobs.get(stopped.job)
+        seen = job is not None and standing.sees_jobs_of(job.team.name)
+        told.append((stopped, job if seen else None, job.team.name if job is not None else ""))
+    return Line(incident, WORDS[incident.kind], where, query, DOING[incident.kind], told)
