@@ -148,7 +148,7 @@ class Allocation:
 
     def _peers(self, group: Group) -> object:
         """Those for whom the same bars hold: what was refused to one of them is refused to all that run as long."""
-        if self.snapshot.bookings or group.shape.gpu_type == ANY_GPU_TYPE:
+        if self.snapshot.bookings or self.limits.guarded or group.shape.gpu_type == ANY_GPU_TYPE:
             return group
         return group.shape, group.priority
 

@@ -90,8 +90,8 @@ class Claims:
 
     def reclaimable(self, asker: Job, victim: Job, taken: dict[Branch, int]) -> bool:
         """Whether the asker may take the victim's place back. ``taken`` counts what it takes already, by branch."""
-        if victim.leaf not in self.lenders:
-            return False
+        if victim.leaf not in self.lenders or (victim.priority == 0 < asker.priority):
+            return False  # a P0 job would be back at once, in the asker's place
         leaf = self._snapshot.quota.leaf(asker.spec.team)
         own, other = _apart(leaf, self._snapshot.quota.leaf(victim.spec.team))
         if not own or not all(self._within(branch, asker.spec.gpus) for branch in own):

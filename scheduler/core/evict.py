@@ -47,10 +47,13 @@ class Evictions:
         asking = self._asking()
         if not asking:
             return
+        causes: dict[Group, list[StopCause]] = {}
         if self._draft.policy.shares:
-            self._round(StopCause.RECLAIM, [group for group in asking if self._may_reclaim(group)])
+            causes = {group: [StopCause.RECLAIM] for group in asking if self._may_reclaim(group)}
         if self._draft.policy.preemption:
-            self._round(StopCause.PREEMPT, self._outranking(asking))
+            for group in self._outranking(asking):
+                causes.setdefault(group, []).append(StopCause.PREEMPT)
+        self._walk(causes)
 
     def _asking(self) -> list[Group]:
         """The groups for which rights or room may have changed. With many of them, all are asked only now and then."""
@@ -83,18 +86,20 @@ class Evictions:
                 lowest[spec.team] = spec.priority
         return [group for group in groups if group.priority == 0 or group.priority < lowest.get(group.team, 0)]
 
-    def _round(self, cause: StopCause, groups: list[Group]) -> None:
+    def _walk(self, causes: dict[Group, list[StopCause]]) -> None:
         """Go through these groups in queue order; one whose head can evict nobody is passed over whole.
 
-        What a plan spends on it is bounded: after so many evictions the rest is for the next plan.
+        Each asks for what is its own before it asks by its class. Both in one walk: whoever could take a place away
+        again that was made here has asked before. What a plan spends on it is bounded: after so many evictions the rest
+        is for the next plan.
         """
-        walk = Walk(self._snapshot, self._draft.policy, groups)
+        walk = Walk(self._snapshot, self._draft.policy, causes)
         while (head := walk.head()) is not None:
             group, name = head
             job = self._snapshot.jobs[name]
-            if name in self._draft.pencilled or name in self._snapshot.stopping_for:
+            if name in self._draft.pencilled or self._is_served(name):
                 walk.passed()
-            elif self._evict_for(cause, group, job):
+            elif any(self._evict_for(cause, group, job) for cause in causes[group]):
                 walk.promised(group.shape.gpu_type, job.spec.gpus)
                 self._count += 1
                 if self._count >= EVICTIONS_A_PLAN:
@@ -102,6 +107,11 @@ class Evictions:
                     return
             else:
                 walk.dropped()
+
+    def _is_served(self, name: str) -> bool:
+        """Whether the job only waits for stops under way."""
+        held = self._holds.of(name)
+        return held is not None and held.firm and self._holds.awaits_stops(held)
 
     def _rights(self, gpu_type: str) -> Claims:
         claims = self._claims.get(gpu_type)
@@ -244,13 +254,14 @@ class Evictions:
                 ask(self._draft, victim, cause, job.id)
                 free_at = max(free_at, planned_end_ms(victim.spec, victim.decision))
         claims.add(job, job.spec.gpus)
+        nodes = {node.name for node, _ in found.parts}
         for node, _ in found.parts:
             for name in list(node.jobs):
                 other = self._snapshot.jobs[name]
                 if other.phase is Phase.STOPPING:
                     free_at = max(free_at, planned_end_ms(other.spec, other.decision))
-                    self._redirect(cause, other, job)
-        self._holds.give_way(job.id, {node.name for node, _ in found.parts})
+                    self._redirect(cause, other, job, nodes)
+        self._holds.give_way(job.id, nodes)
         self._holds.put(
             Reservation(
                 nodes=tuple(node.name for node, _ in found.parts),
@@ -275,13 +286,17 @@ class Evictions:
                 if rack is not None:
                     known.rooms.pop(rack, None)
 
-    def _redirect(self, cause: StopCause, stopping: Job, job: Job) -> None:
-        """What a stop under way frees goes to a more important job than it was asked for."""
+    def _redirect(self, cause: StopCause, stopping: Job, job: Job, nodes: set[str]) -> None:
+        """What a stop under way frees goes to a more important job than it was asked for, which has to ask anew."""
         stop = stopping.decision.stop
         assert stop is not None
         loser = self._snapshot.jobs.get(stop.for_job) if stop.for_job is not None else None
-        if loser is None or loser.priority <= job.priority:
+        if loser is None or not Asker(job.id, job.spec.team, job.priority).outranks(loser.spec.team, loser.priority):
+            return
+        held = self._holds.of(loser.id)
+        if held is not None and held.firm and nodes.isdisjoint(held.nodes):
             return
         self._holds.drop(loser.id)
+        self._draft.evict_again(self._draft.now_ms + 1)
         why = stop.cause if loser.spec.team == job.spec.team else cause
         self._draft.decide(stopping, *attempts.redirected(stopping, why, job.id, self._draft.now_ms))

@@ -14,7 +14,7 @@ class Bar:
 
     ``why`` is the reason it gives to those it keeps out. It does not keep out its owner (``job``, or every job of
     ``team``), nor a job of a higher class. ``planned``: it only keeps a place for later, as against one for which
-    somebody is being stopped.
+    somebody is being stopped; that one gives way only to who could stop its owner if it ran.
     """
 
     from_ms: int

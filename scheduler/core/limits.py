@@ -17,6 +17,7 @@ from scheduler.core.types import Reason, Reservation
 class Limits:
     """All bars: those on whole nodes by rack, as (moment, bitset of nodes, bar), and by owner; the others by node, with
     the bitset of such nodes by rack. ``timed``: some close at a set time.
+    ``guarded``: some keep what stops make free.
     """
 
     def __init__(self, snapshot: Snapshot, now_ms: int) -> None:
@@ -27,6 +28,7 @@ class Limits:
         self.closed: dict[Rack, list[tuple[int, int, Bar]]] = {}
         self.whole: dict[str, tuple[Bar, Layout]] = {}
         self.timed = False
+        self.guarded = False
         self._add_windows()
 
     def _add_windows(self) -> None:
@@ -48,6 +50,7 @@ class Limits:
             for node, takes in layout.partial:
                 self._bar(node, Bar(held.start_ms, held.end_ms, takes, Reason.RESERVED, None, held.team))
             return
+        self.guarded = self.guarded or held.firm
         closing = layout.bars(job.spec.team, job.priority)
         for node, bar in closing.partial:
             self._bar(node, bar)
@@ -142,4 +145,13 @@ class Asker:
             return False
         if bar.job is None:
             return bar.team is None or bar.team != self.team
-        return not (bar.job == self.job or self.priority < bar.priority or (bar.planned and self.over_plans))
+        if bar.job == self.job:
+            return False
+        if bar.planned:
+            return not (self.over_plans or self.priority < bar.priority)
+        return not self.outranks(bar.team, bar.priority)
+
+    def outranks(self, team: str | None, priority: int) -> bool:
+        """Whether it could stop a running job of this team and class. What stops made free it may take by that right
+        alone: else the one that was stopped would be back before the one it was stopped for."""
+        return self.priority < priority and (self.priority == 0 or self.team == team)

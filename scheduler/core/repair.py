@@ -19,7 +19,7 @@ from scheduler.core.queue import Walk
 from scheduler.core.quota import Quota
 from scheduler.core.reserve import Holds
 from scheduler.core.settle import ask
-from scheduler.core.types import Phase, Reason, Reservation, StopCause
+from scheduler.core.types import OnLoss, Phase, Reason, Reservation, StopCause
 from scheduler.core.victims import RESTART_MS, Eviction, Question, Search
 from scheduler.core.waiting import Group
 from scheduler.core.why import Why
@@ -92,7 +92,9 @@ class Repair:
         spec, decision, now = job.spec, job.decision, self._draft.now_ms
         return (
             job.phase is Phase.RUNNING
+            and self._snapshot.why_parked(job) is None
             and decision.gpu_type == gpu_type
+            and spec.on_preemption is OnLoss.RESUME
             and spec.checkpoint is not None
             and spec.checkpoint.takes_ms <= self._draft.policy.grace_ms
             and planned_end_ms(spec, decision) > now + NEAR_END_MS

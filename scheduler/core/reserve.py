@@ -156,7 +156,7 @@ class Holds:
             if renewed is not None:
                 self._put(renewed)
             return
-        if held.firm and name not in self._snapshot.stopping_for:
+        if held.firm and not self.awaits_stops(held):
             held = replace(held, firm=False)
             self.put(held)
         elif not held.firm and held.start_ms > self._draft.now_ms and name in self._replans:
@@ -173,6 +173,12 @@ class Holds:
             if name not in self._in_force:
                 self._limits.add(held)
                 self._in_force.add(name)
+
+    def awaits_stops(self, held: Reservation) -> bool:
+        """Whether somebody on its nodes is being stopped."""
+        snapshot = self._snapshot
+        nodes = (snapshot.nodes.get(name) for name in held.nodes)
+        return any(node is not None and not snapshot.stopping.isdisjoint(node.jobs) for node in nodes)
 
     def _whole(self, held: Reservation) -> bool:
         """Whether every node of the hold still is there for it."""
@@ -255,17 +261,22 @@ class Holds:
         events: list[Event] = []
         now = self._draft.now_ms
         for name, held in self._before.items():
-            if self._of.get(name) != held:
+            if _promise(self._of.get(name)) != _promise(held):
                 events.append(_event(EventKind.UNRESERVE, name, held, now))
         for name, held in self._of.items():
-            if self._before.get(name) != held:
+            if _promise(self._before.get(name)) != _promise(held):
                 events.append(_event(EventKind.RESERVE, name, held, now))
         if self.room() and any(self._of.get(name) is None for name in self._before):
             self._draft.late.add(ALL)
-        if events or self._teams != self._teams_before:
+        if self._of != self._before or self._teams != self._teams_before:
             self._draft.reserve(Reservations((*self._teams, *self._of.values())), events)
         else:
             self._snapshot.holds_reviewed = self._snapshot.reviews
+
+
+def _promise(held: Reservation | None) -> tuple[object, ...] | None:
+    """What a hold says to people: that it has become firm or is so no more is no news to them."""
+    return None if held is None else (held.nodes, held.takes, held.start_ms)
 
 
 def _event(kind: EventKind, job: str, held: Reservation, now_ms: int) -> Event:

@@ -1,0 +1,114 @@
+"""Who gets what a stop makes free: the one for whom it was asked, whoever else would come first."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from scheduler.core.job import Job
+from scheduler.core.types import EventKind, JobIntent, OnLoss
+from tests.builders import MINUTE, Cluster, team
+
+TWO = [team("own", floor={"H100": 8}), team("lender", floor={"H100": 0})]
+
+
+def stops(cluster: Cluster) -> list[tuple[str, str, str | None]]:
+    """Every stop that was asked, in order: who, why, for whom."""
+    found = [event for event in cluster.events if event.kind is EventKind.STOP]
+    return [(event.job or "", event.detail["cause"], event.detail["for"]) for event in found]
+
+
+@pytest.mark.parametrize(
+    ("asker", "victim", "first"),
+    [
+        pytest.param(2, 2, "asker", id="of the same class"),
+        pytest.param(3, 1, "asker", id="whose victim is more important"),
+        pytest.param(2, 0, "victim", id="but not from P0, which would take it back"),
+        pytest.param(0, 0, "asker", id="P0 from P0"),
+    ],
+)
+def test_a_floor_goes_to_its_owner(asker: int, victim: int, first: str) -> None:
+    cluster = Cluster("r1: 1xH100", quota=TWO)
+    cluster.submit("victim", 8, team="lender", priority=victim)
+    cluster.tick()
+    cluster.submit("asker", 8, team="own", priority=asker)
+    for _ in range(5):
+        cluster.tick(60)
+    assert cluster.running() == [first]
+    assert stops(cluster) == ([("victim", "reclaim", "asker")] if first == "asker" else [])
+
+
+def test_what_is_asked_for_one_is_not_given_to_another_in_the_same_plan() -> None:
+    cluster = Cluster("r1: 1xH100", quota=TWO)
+    cluster.submit("low", 4, team="lender", priority=3)
+    cluster.submit("victim", 4, team="lender")
+    cluster.tick()
+    cluster.submit("asker", 4, team="own")
+    cluster.submit("urgent", 4, team="lender", priority=0)
+    cluster.tick()
+    for_whom = {job: asker for job, _, asker in stops(cluster)}
+    assert sorted(for_whom) == ["low", "victim"]
+    assert len(stops(cluster)) == 2
+    assert cluster.running() == ["asker", "urgent"]
+
+
+def test_a_job_whose_victims_go_to_a_more_important_one_asks_again() -> None:
+    cluster = Cluster("r1: 2xH100", quota=[team("ml"), team("other")])
+    cluster.submit("old", 8, priority=3)
+    cluster.submit("older", 8, priority=3)
+    cluster.tick()
+    cluster.deaf = {"r1-1", "r1-2"}
+    cluster.submit("middle", 8, priority=2)
+    cluster.tick(1)
+    cluster.submit("top", 8, team="other", priority=0)
+    cluster.tick(1)
+    cluster.deaf = set()
+    for _ in range(4):
+        cluster.tick(60)
+    assert cluster.running() == ["middle", "top"]
+    assert all(cluster.snapshot.jobs[name].decision.stops == 1 for name in ("old", "older"))
+
+
+def test_a_hold_is_told_of_once() -> None:
+    cluster = Cluster("r1: 2xH100")
+    cluster.submit("low", 8, priority=3)
+    cluster.submit("lower", 8, priority=3)
+    cluster.tick()
+    cluster.deaf = {"r1-1"}
+    cluster.submit("high", 16, priority=1)
+    for _ in range(6):
+        cluster.tick(20)
+    told = [event.kind for event in cluster.events if event.job == "high"]
+    assert told.count(EventKind.RESERVE) == 1
+    assert told.count(EventKind.UNRESERVE) == 0
+
+
+def _held(job: Job) -> JobIntent:
+    return replace(job.intent, version=2, hold=True)
+
+
+@pytest.mark.parametrize(
+    ("wishes", "held", "moved"),
+    [
+        pytest.param({}, False, True, id="one that goes on from its checkpoint"),
+        pytest.param({"on_preemption": OnLoss.FAIL}, False, False, id="none that a stop would end"),
+        pytest.param({"on_preemption": OnLoss.RESTART}, False, False, id="none that would lose all its work"),
+        pytest.param({}, True, False, id="none that its people keep from starting again"),
+    ],
+)
+def test_repair_moves(wishes: dict[str, OnLoss], held: bool, moved: bool) -> None:
+    cluster = Cluster("r1: 2xH100", repair=True, repair_every_ms=MINUTE)
+    for job in ("a", "gone", "b", "gone too"):
+        cluster.submit(job, 4, **wishes)
+        cluster.tick(1)
+    cluster.end("gone")
+    cluster.end("gone too")
+    cluster.tick(1)
+    if held:
+        for job in ("a", "b"):
+            cluster.snapshot.set_job_intent(job, _held(cluster.snapshot.jobs[job]))
+    cluster.submit("wide", 8)
+    for _ in range(4):
+        cluster.tick(60)
+    assert bool(stops(cluster)) is moved
