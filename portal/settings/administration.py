@@ -4,7 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.templatetags.static import static
 from django.urls import reverse_lazy
+
+ACCENT = {
+    "50": "#ebedfb",
+    "100": "#dcdff9",
+    "200": "#bcc7ff",
+    "300": "#9cadff",
+    "400": "#7486ee",
+    "500": "#5164dc",
+    "600": "#3446c4",
+    "700": "#2b3aa8",
+    "800": "#26349b",
+    "900": "#202a72",
+    "950": "#171d4d",
+}
+"""The portal's accent (static/css/tokens.css) in the steps that the administration's frame asks for."""
 
 
 def _entry(title: str, icon: str, name: str) -> dict[str, Any]:
@@ -16,6 +32,8 @@ UNFOLD: dict[str, Any] = {
     "SITE_HEADER": "Gangway",
     "SITE_SUBHEADER": "Administration",
     "SITE_URL": "/",
+    "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("img/mark.svg")}],
+    "COLORS": {"primary": ACCENT},
     "SHOW_HISTORY": True,
     "SHOW_VIEW_ON_SITE": False,
     "SIDEBAR": {
