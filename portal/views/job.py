@@ -16,6 +16,7 @@ from django.views.decorators.http import require_POST, require_safe
 from portal import operations
 from portal.accounts.models import User
 from portal.accounts.permissions import standing_of
+from portal.foreseeing import expected_starts
 from portal.operations import Kind
 from portal.views import present
 from portal.views.jobs import job_seen
@@ -54,6 +55,7 @@ def _context(request: HttpRequest, found: Job) -> dict[str, Any]:
         "racks": by_rack(allocation),
         "hosts": len(allocation),
         "why": present.why(found.pk, now_ms, standing.team_names) if phase is Phase.PENDING else None,
+        "expected_ms": expected_starts().start_ms(found.pk, now_ms) if phase is Phase.PENDING else None,
         "started_ms": live.started_ms if live is not None else None,
         "may_act": standing.may_act_on(found.team.name, found.submitted_by_id, found.owner),
         "freshness": present.freshness(),

@@ -36,7 +36,7 @@ def speed(snapshot: Snapshot, nodes: Sequence[str], gpus: int) -> Speed:
     if gpus == 1 or not known:
         return Speed(NO_LINK, 0.0, 1.0)
     largest = max(intent.gpus for intent in known)
-    tightest = NVLINK if gpus <= largest else RACK
+    tightest = NVLINK if gpus <= largest else RACK if gpus <= _largest_rack(snapshot, known[0].gpu_type) else ACROSS
     if len(known) == 1:
         link, bandwidth = (IN_HOST, NVLINK) if known[0].nvlink else (IN_HOST_PCIE, PCIE)
     elif len({intent.rack for intent in known}) == 1:
@@ -44,6 +44,11 @@ def speed(snapshot: Snapshot, nodes: Sequence[str], gpus: int) -> Speed:
     else:
         link, bandwidth = ACROSS_RACKS, ACROSS
     return Speed(link, bandwidth, _step(bandwidth) / _step(tightest))
+
+
+def _largest_rack(snapshot: Snapshot, gpu_type: str) -> int:
+    zones = snapshot.topology.by_type.get(gpu_type, ())
+    return max((len(rack.nodes) * rack.pool.size for zone in zones for rack in zone.racks()), default=0)
 
 
 def _step(bandwidth: float) -> float:

@@ -8,9 +8,29 @@ from dataclasses import dataclass
 from scheduler.core.fragmentation import largest_gang
 from scheduler.core.job import Job
 from scheduler.core.queue import ranked
+from scheduler.core.reasons import Explanation, explain
 from scheduler.core.snapshot import Snapshot
 from scheduler.core.types import ANY_GPU_TYPE, Phase, Policy, Reason
 from scheduler.picture import Picture
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A job that has GPUs which the waiting one is to get, and until when by its limit."""
+
+    job: str | None
+    team: str
+    gpus: int
+    until_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """``field`` is the last step of the path in the body of a submission."""
+
+    field: str
+    value: str | int
+    words: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +38,9 @@ class Why:
     """``free`` are the most GPUs of its type free in one zone, ``largest_gang`` the most that one gang could get.
 
     ``reason`` is None where the scheduler has not come to the job yet, ``position`` (from 1) where it is not tried now.
-    ``waits_for`` names the jobs that have to succeed first, ``not_before_ms`` is when a back-off ends.
+    ``waits_for`` names the jobs that have to succeed first, ``not_before_ms`` is when a back-off ends. ``start_ms`` is
+    the planned start, ``holders`` who has the GPUs that it is to get (``job`` None where it is another team's), and
+    ``changes`` the changes of one wish, smallest first, that would start it now.
     """
 
     revision: int
@@ -31,27 +53,9 @@ class Why:
     largest_gang: int
     waits_for: tuple[str, ...]
     not_before_ms: int | None
-
-
-_WORDS = {
-    Reason.NEVER_FITS: "No part of the fleet could ever hold {gpus} {gpu_type} GPUs of this shape.",
-    Reason.QUOTA_CEILING: "The ceiling of the team, or of a part of the organisation above it, is reached.",
-    Reason.NOT_ENOUGH_FREE_GPUS: "It needs {gpus} {gpu_type} GPUs in one zone; at most {free} are free in one now.",
-    Reason.FRAGMENTED: "{free} {gpu_type} GPUs are free in one zone, but in pieces: the largest gang that fits is "
-    "{largest}, and it needs {gpus}.",
-    Reason.TOPOLOGY: "{free} {gpu_type} GPUs are free in one zone, but not within the domain that it requires.",
-    Reason.NOT_ENOUGH_CPU_OR_MEMORY: "GPUs are free, but not with the CPU, memory or scratch that it asks for.",
-    Reason.HELD_FOR_LARGER_JOB: "GPUs are free, but a larger job has been promised them, and this one would delay it.",
-    Reason.BEHIND_IN_QUEUE: "Other jobs are to be tried before it.",
-    Reason.WAITING_FOR_PREEMPTION: "Its GPUs are being cleared: the jobs on them are saving their work.",
-    Reason.DEPENDENCY: "It waits for {after} to succeed.",
-    Reason.BACKOFF: "Its last attempt failed, so it waits a while before the next.",
-    Reason.MAINTENANCE: "GPUs are free, but their hosts go into maintenance before it would end.",
-    Reason.RESERVED: "GPUs are free, but reserved for another team from before it would end.",
-    Reason.SPOT_NOT_ALLOWED: "GPUs are free on spot hosts alone, and it cannot save its work within their notice.",
-    Reason.HELD_BY_USER: "It is held. Release it to have it tried.",
-    Reason.SCHEDULER_DEGRADED: "The scheduler is not working normally, so nothing is started.",
-}
+    start_ms: int | None = None
+    holders: tuple[Holder, ...] = ()
+    changes: tuple[Change, ...] = ()
 
 
 def why(picture: Picture, policy: Policy, job_id: str, now_ms: int, teams: Collection[str] | None = None) -> Why | None:
@@ -69,35 +73,47 @@ def why(picture: Picture, policy: Policy, job_id: str, now_ms: int, teams: Colle
             return None
         order = ranked(snapshot, policy, now_ms)
         position = order.index(job_id) + 1 if job_id in order else None
-        return _why(picture.revision, snapshot, job, position, teams)
+        found = explain(snapshot, policy, job_id, now_ms)
+        return _why(picture.revision, snapshot, job, found, position, teams)
 
 
-def _why(revision: int, snapshot: Snapshot, job: Job, position: int | None, teams: Collection[str] | None) -> Why:
-    spec, reason = job.spec, job.decision.reason
+def _why(
+    revision: int,
+    snapshot: Snapshot,
+    job: Job,
+    found: Explanation,
+    position: int | None,
+    teams: Collection[str] | None,
+) -> Why:
+    spec, recorded = job.spec, job.decision.reason
     free, largest = _room(snapshot, spec.gpu_type)
-    unmet = [snapshot.jobs[name] for name in spec.after if name not in job.decision.met and name in snapshot.jobs]
-    waits_for = tuple(other.id for other in unmet if teams is None or other.spec.team in teams)
-    words = "The scheduler has not come to it yet."
-    if reason is not None:
-        words = _WORDS[reason].format(
-            gpus=spec.gpus,
-            gpu_type="" if spec.gpu_type == ANY_GPU_TYPE else spec.gpu_type,
-            free=free,
-            largest=largest,
-            after=f"{len(unmet)} other job{'s' if len(unmet) != 1 else ''}",
-        )
+    unmet = [snapshot.jobs[name] for name in found.after if name in snapshot.jobs]
     return Why(
         revision=revision,
-        reason=reason.value if reason else None,
-        words=" ".join(words.split()),
+        reason=recorded.value if recorded else None,
+        words=_words(found, recorded, len(unmet)),
         position=position,
         gpus=spec.gpus,
         gpu_type=spec.gpu_type,
         free=free,
         largest_gang=largest,
-        waits_for=waits_for,
+        waits_for=tuple(other.id for other in unmet if teams is None or other.spec.team in teams),
         not_before_ms=job.decision.not_before_ms or None,
+        start_ms=found.start_ms,
+        holders=tuple(
+            Holder(one.job if teams is None or one.team in teams else None, one.team, one.gpus, one.until_ms)
+            for one in found.holders
+        ),
+        changes=tuple(Change(one.field, one.value, one.words) for one in found.changes),
     )
+
+
+def _words(found: Explanation, recorded: Reason | None, unmet: int) -> str:
+    if recorded is None:
+        return "The scheduler has not come to it yet."
+    if found.reason is Reason.DEPENDENCY:  # told without the ids, which may be other people's
+        return f"It waits for {unmet} other job{'s' if unmet != 1 else ''} to succeed."
+    return found.words
 
 
 def _room(snapshot: Snapshot, gpu_type: str) -> tuple[int, int]:

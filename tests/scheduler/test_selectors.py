@@ -209,7 +209,19 @@ def test_why_tells_the_numbers_as_they_are_now(show: Show) -> None:
     picture = show(node("n1"), node("n2"), job("j1", JobDecision(reason=Reason.NOT_ENOUGH_FREE_GPUS), gpus=64))
     found = selectors.why(picture, Policy(), "j1", NOW)
     assert found is not None
-    assert found.words == "It needs 64 H100 GPUs in one zone; at most 16 are free in one now."
+    assert found.words.startswith("It needs 64 GPUs in one zone; the most that are free are 16 H100 in az1.")
+    assert [(change.field, change.value) for change in found.changes] == [("gpu_count", 16)]
+
+
+@pytest.mark.parametrize(("teams", "named"), [(None, "j1"), ({"speech"}, None)])
+def test_why_names_holders_to_those_who_may_know_them(show: Show, teams: set[str] | None, named: str | None) -> None:
+    picture = show(
+        node("n1"), job("j1", running("n1")), job("j2", JobDecision(reason=Reason.NOT_ENOUGH_FREE_GPUS), gpus=8)
+    )
+    found = selectors.why(picture, Policy(), "j2", NOW, teams)
+    assert found is not None
+    assert [(holder.job, holder.gpus) for holder in found.holders] == [(named, 8)]
+    assert found.start_ms == found.holders[0].until_ms
 
 
 def test_of_a_job_that_does_not_wait_there_is_no_why(show: Show) -> None:

@@ -186,6 +186,7 @@ def test_slowdown_follows_the_slowest_link():
     assert speed(snapshot, ["r1-1"], 8).slowdown == 1
     assert speed(snapshot, ["r1-1", "r1-2"], 16).slowdown == 1
     assert speed(snapshot, ["r1-1", "r2-1"], 16).slowdown == pytest.approx(3)
+    assert speed(snapshot, ["r1-1", "r1-2", "r2-1"], 24).slowdown == 1  # no rack holds it
     assert speed(snapshot, ["r1-1"], 1).gigabytes == 0
 
 
