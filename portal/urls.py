@@ -5,7 +5,7 @@ from django.urls import URLPattern, URLResolver, include, path
 from portal.adminsite.registered import administration
 from portal.api.health import healthz, readyz
 from portal.api.metrics import metrics
-from portal.views import cluster, incidents, job, jobs, planned, saved_views
+from portal.views import cluster, incidents, job, jobs, planned, quota_edit, quotas, saved_views
 from portal.views.audit import audit
 from portal.views.bulk import bulk
 from portal.views.home import home
@@ -16,6 +16,7 @@ from portal.views.queue import queue
 from portal.views.search import search
 from portal.views.signin import sign_in, sign_out
 from portal.views.submit import submit
+from portal.views.usage import usage
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("api/v1/", include("portal.api.urls")),
@@ -54,4 +55,11 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("cluster/hosts/<str:name>/cordon/", cluster.cordon, name="node-cordon"),
     path("cluster/hosts/<str:name>/uncordon/", cluster.uncordon, name="node-uncordon"),
     path("cluster/hosts/<str:name>/drain/", cluster.drain, name="node-drain"),
+    path("quotas/", quotas.quotas, name="quotas"),
+    path("quotas/edit/", quota_edit.edit, name="quota-edit"),
+    path("quotas/preview/", quota_edit.preview, name="quota-preview"),
+    path("quotas/history/", quotas.quota_history, name="quota-history"),
+    path("quotas/share/", quotas.share, name="share"),
+    path("quotas/edits/<int:edit_id>/cancel/", quotas.cancel_edit, name="quota-edit-cancel"),
+    path("usage/", usage, name="usage"),
 ]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from quotas.rows import from_row, to_row
+from quotas.rows import from_row, parents_first, to_row
 from scheduler.core.types import QuotaNode, QuotaTree
 
 Value = str | int | bool | None
@@ -115,3 +115,13 @@ def _set(node: QuotaNode, values: Mapping[str, Value]) -> QuotaNode:
         else:
             row[name][key] = value
     return from_row(row)
+
+
+def carried(base: QuotaTree, drafted: QuotaTree, present: QuotaTree) -> QuotaTree:
+    """What the draft changed of its base, done to the tree that is in force by now; all else stays as it is there."""
+    edit = diff(base, drafted)
+    known = names(present)
+    new = [node for node in drafted.nodes if node.name in edit.added and node.name not in known]
+    kept = [node for node in present.nodes if node.name not in edit.removed]
+    touched = {(one.node, one.field): one.after for one in edit.changes if one.node not in edit.added + edit.removed}
+    return parents_first(with_fields(QuotaTree((*kept, *new), present.version), touched))

@@ -29,6 +29,10 @@ SECTION = {
     "node": "nodes",
     "operate": "nodes",
     "audit": "incidents",
+    "share": "quotas",
+    "usage": "quotas",
+    "quota-edit": "quotas",
+    "quota-history": "quotas",
 }
 """Pages without an entry of their own in the main navigation, and the entry that they belong under."""
 

@@ -10,6 +10,8 @@ from typing import Any, ParamSpec, TypeVar
 from scheduler import clock, selectors
 from scheduler.picture import picture
 from scheduler.policy import live_policy
+from scheduler.selectors.shares import Shares
+from scheduler.selectors.shares import shares as shares_of
 from scheduler.store.base import StoreUnavailable
 
 P = ParamSpec("P")
@@ -75,3 +77,8 @@ def live_job(job_id: str) -> selectors.LiveJob | None:
 @_if_there
 def why(job_id: str, now_ms: int, teams: Collection[str] | None) -> selectors.Why | None:
     return selectors.why(picture(), live_policy(), job_id, now_ms, teams)
+
+
+@_if_there
+def shares() -> Shares:
+    return shares_of(picture())

@@ -39,6 +39,11 @@ class Line:
     closed: bool = False
 
     @property
+    def right(self) -> int:
+        """What it may hold without anybody taking it back: assured to it, or left to it by others."""
+        return max(self.own, self.assured)
+
+    @property
     def burst(self) -> int:
         """Held above its floor."""
         return max(0, self.held - self.floor)

@@ -15,6 +15,8 @@ from scheduler.core.types import QuotaNode, QuotaTree
 
 RESEARCH = QuotaNode("research", share=Fraction(40), floor={"H100": 64}, class_caps={0: 8})
 VISION = QuotaNode("vision", "research", share=Fraction(1, 1000), p0=False)
+SPEECH = QuotaNode("speech", "research")
+OTHER = QuotaNode("other", "research")
 
 
 def tree(*nodes: QuotaNode) -> QuotaTree:
@@ -95,3 +97,16 @@ def test_parents_come_first_whatever_order_was_given() -> None:
     assert parents_first(tree(VISION, RESEARCH)) == tree(RESEARCH, VISION)
     lost = QuotaNode("lost", "nowhere")
     assert parents_first(tree(lost, VISION, RESEARCH)).nodes == (RESEARCH, VISION, lost)
+
+
+def test_a_draft_is_carried_over_to_a_tree_that_has_changed_since() -> None:
+    base = tree(RESEARCH, VISION)
+    drafted = tree(QuotaNode("research", share=Fraction(50), floor={"H100": 64}, class_caps={0: 8}), VISION, SPEECH)
+    present = tree(QuotaNode("research", share=Fraction(40), floor={"H100": 80}, class_caps={0: 8}), OTHER, VISION)
+    assert diff.carried(base, drafted, present).nodes == (
+        QuotaNode("research", share=Fraction(50), floor={"H100": 80}, class_caps={0: 8}),
+        OTHER,
+        SPEECH,
+        VISION,
+    )
+    assert diff.carried(base, tree(RESEARCH), present).nodes == (present.nodes[0], OTHER)
