@@ -19,7 +19,7 @@ from scheduler.models import JobEvent, MapFrame
 
 EVERY = timedelta(minutes=5)
 KEPT = timedelta(days=8)
-EVENTS = 20_000
+EVENTS = 4_000
 """A frame is also kept after so many events."""
 
 _KINDS = [
