@@ -32,6 +32,7 @@ class Claims:
         self._snapshot = draft.snapshot
         self.gpu_type = gpu_type
         self.use: dict[Branch, int] = {}
+        self._ways: dict[tuple[Branch, Branch], tuple[list[Branch], list[Branch]]] = {}
         for branch in self._snapshot.quota.root.below():
             self.use[branch] = branch.held.get(gpu_type, 0)
         self.stopping = 0
@@ -93,7 +94,11 @@ class Claims:
         if victim.leaf not in self.lenders or (victim.priority == 0 < asker.priority):
             return False  # a P0 job would be back at once, in the asker's place
         leaf = self._snapshot.quota.leaf(asker.spec.team)
-        own, other = _apart(leaf, self._snapshot.quota.leaf(victim.spec.team))
+        theirs = self._snapshot.quota.leaf(victim.spec.team)
+        ways = self._ways.get((leaf, theirs))
+        if ways is None:
+            ways = self._ways[leaf, theirs] = _apart(leaf, theirs)
+        own, other = ways
         if not own or not all(self._within(branch, asker.spec.gpus) for branch in own):
             return False
         left = victim.spec.gpus

@@ -26,6 +26,7 @@ from scheduler.core.waiting import Group
 MANY_GROUPS = 200
 EVICTIONS_A_PLAN = 32
 ALL_EVERY_MS = 15_000
+NEVER_ASKED = -(1 << 60)
 
 
 class Evictions:
@@ -64,10 +65,11 @@ class Evictions:
             snapshot.evict_again_ms = None
         elif not snapshot.work.gained and not snapshot.work.arrived:
             return []
-        elif len(groups) > MANY_GROUPS and now < snapshot.evicted_ms + ALL_EVERY_MS:
-            self._draft.evict_again(snapshot.evicted_ms + ALL_EVERY_MS)
+        every = self._draft.policy.evict_every_ms or (ALL_EVERY_MS if len(groups) > MANY_GROUPS else 0)
+        if now < snapshot.evicted_ms + every:
+            self._draft.evict_again(snapshot.evicted_ms + every)
             fresh = {snapshot.jobs[name].group for name in snapshot.work.arrived if name in snapshot.jobs}
-            return [group for group in fresh if group is not None]
+            return [group for group in groups.values() if group.priority == 0 or group in fresh]
         snapshot.evicted_ms = now
         return list(groups.values())
 
@@ -79,12 +81,12 @@ class Evictions:
         """Those whose class may take the place of something that runs."""
         if all(group.priority > 0 for group in groups) and not self._snapshot.holding:
             return []
-        lowest: dict[str, int] = {}
-        for job in self._snapshot.holding.values():
-            spec = job.spec
-            if spec.priority > lowest.get(spec.team, 0):
-                lowest[spec.team] = spec.priority
-        return [group for group in groups if group.priority == 0 or group.priority < lowest.get(group.team, 0)]
+        return [group for group in groups if group.priority == 0 or self._has_below(group)]
+
+    def _has_below(self, group: Group) -> bool:
+        """Whether a job of the group's team and of a lower class holds GPUs."""
+        held = self._snapshot.quota.leaf(group.team).by_class
+        return any(gpus and priority > group.priority for priority, gpus in held.items())
 
     def _walk(self, causes: dict[Group, list[StopCause]]) -> None:
         """Go through these groups in queue order; one whose head can evict nobody is passed over whole.
@@ -104,6 +106,7 @@ class Evictions:
                 self._count += 1
                 if self._count >= EVICTIONS_A_PLAN:
                     self._draft.evict_again(self._draft.now_ms + 1)
+                    self._snapshot.evicted_ms = NEVER_ASKED
                     return
             else:
                 walk.dropped()
@@ -186,7 +189,8 @@ class Evictions:
             known = self._known[key] = {
                 victim.id: victim
                 for victim in self._stoppable(claims.gpu_type)
-                if claims.evictable(cause, job, victim, {})
+                if (cause is not StopCause.RECLAIM or victim.leaf in claims.lenders)
+                and claims.evictable(cause, job, victim, {})
             }
         return known
 

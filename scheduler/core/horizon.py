@@ -15,7 +15,7 @@ from scheduler.core.rows import NEVER, Matrix, row_of
 from scheduler.core.snapshot import Snapshot
 from scheduler.core.topology import Node, Pool, Rack, Zone, bits
 from scheduler.core.types import Hint, Reservation
-from scheduler.core.waiting import Shape
+from scheduler.core.waiting import Relaxed, Shape
 
 Spot = tuple[int, list[tuple[Node, int]]]
 """A moment, and nodes with how many GPUs of each."""
@@ -34,8 +34,22 @@ class Horizon:
         """Promises, or what runs, have changed since the last answer."""
         self._barred.clear()
 
-    def start(self, asker: Asker, shape: Shape, limit_ms: int, allowed: Iterable[str] | None) -> Reservation | None:
-        """Where and when the gang could start at the earliest; None if not by waiting."""
+    def start(
+        self, asker: Asker, shape: Shape, limit_ms: int, allowed: Iterable[str] | None, in_one_rack: bool = False
+    ) -> Reservation | None:
+        """Where and when the gang could start at the earliest; None if not by waiting.
+
+        ``in_one_rack``: a gang that prefers one rack is planned in one, if any holds it.
+        """
+        if in_one_rack and shape.hint is Hint.PREFER_SAME_RACK:
+            found = self._start(
+                asker, Relaxed.of(shape, hint=Hint.REQUIRE_SAME_RACK, avoid=shape.avoid), limit_ms, allowed
+            )
+            if found is not None:
+                return found
+        return self._start(asker, shape, limit_ms, allowed)
+
+    def _start(self, asker: Asker, shape: Shape, limit_ms: int, allowed: Iterable[str] | None) -> Reservation | None:
         best: tuple[int, list[tuple[Node, int]], str] | None = None
         for zones in zones_for(self._snapshot.topology, shape.gpu_type, allowed):
             for zone in zones:

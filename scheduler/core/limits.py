@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from scheduler.core.job import Job
 from scheduler.core.layout import Bar, Layout
 from scheduler.core.lifecycle import planned_end_ms
 from scheduler.core.snapshot import Snapshot
-from scheduler.core.topology import Node, Rack
+from scheduler.core.topology import Node, Pool, Rack, bits
 from scheduler.core.types import Reason, Reservation
 
 
@@ -28,6 +29,7 @@ class Limits:
         self.closed: dict[Rack, list[tuple[int, int, Bar]]] = {}
         self.whole: dict[str, tuple[Bar, Layout]] = {}
         self.timed = False
+        self._kept_free: dict[str, list[Rack]] = {}
         self.guarded = False
         self._add_windows()
 
@@ -64,6 +66,14 @@ class Limits:
                 else:
                     entries.append(entry)
 
+    def keep_free(self, pool: Pool, job: Job) -> None:
+        """Keep the whole nodes of the pool that are free now for a gang with a promise there."""
+        bar = Bar(0, None, pool.size, Reason.HELD_FOR_LARGER_JOB, job.id, job.spec.team, job.priority, True)
+        racks = [pool.racks[at] for at in bits(pool.having[pool.size])]
+        for rack in racks:
+            self.closed.setdefault(rack, []).append((bar.from_ms, rack.bucket[pool.size], bar))
+        self._kept_free[job.id] = racks
+
     def remove(self, held: Reservation) -> None:
         """Open again what a reservation held."""
         layout = self._snapshot.layouts.of(held, self._snapshot.nodes)
@@ -76,7 +86,8 @@ class Limits:
                 del self.by_node[node.name]
                 self.masks[node.rack] &= ~node.bit
         if held.job is not None and self.whole.pop(held.job, None) is not None:
-            for rack, _ in layout.racks:
+            racks = {rack for rack, _ in layout.racks} | set(self._kept_free.pop(held.job, ()))
+            for rack in racks:
                 entries = [entry for entry in self.closed[rack] if entry[2].job != held.job]
                 if entries:
                     self.closed[rack] = entries

@@ -16,6 +16,7 @@ from scheduler.core.horizon import Horizon
 from scheduler.core.job import Job
 from scheduler.core.lifecycle import remaining_ms
 from scheduler.core.limits import Asker, Limits
+from scheduler.core.topology import Pool
 from scheduler.core.types import Event, EventKind, Reservation, Reservations
 from scheduler.core.waiting import Group, Shape
 from scheduler.core.work import ALL
@@ -49,6 +50,7 @@ class Holds:
         self._replans: set[str] = set()
         self._reviewed = draft.snapshot.reviews != draft.snapshot.holds_reviewed
         self._disturbed: set[str] = set()
+        self._kept_free: dict[str, set[Pool]] = {}
         self.stirred = self._reviewed
         """Whether the holds are not those that the last plan left: one was dropped, or its nodes may have changed."""
         self.due_types: set[str] = set()
@@ -164,8 +166,22 @@ class Holds:
             if better is not None and better.start_ms < held.start_ms:
                 self.put(better)
         if name not in self._in_force:
-            self._limits.add(self._of[name])
-            self._in_force.add(name)
+            self._bind_others(self._of[name])
+
+    def _bind_others(self, held: Reservation) -> None:
+        """Let the promise bind those who come after its owner. For the first ones whole nodes are kept free, too: by
+        the limits of what runs now their starts are far off, and what comes free before would be gone by then."""
+        assert held.job is not None
+        self._limits.add(held)
+        self._in_force.add(held.job)
+        pools = self._kept_free.setdefault(held.gpu_type, set())
+        if len(pools) >= self._draft.policy.drains or held.firm or not self._is_gang(held):
+            return
+        layout = self._snapshot.layouts.of(held, self._snapshot.nodes)
+        if layout.whole and layout.racks[0][0].pool not in pools:
+            pool = layout.racks[0][0].pool
+            pools.add(pool)
+            self._limits.keep_free(pool, self._snapshot.jobs[held.job])
 
     def enforce(self) -> None:
         """Put in force the promises of those whom the walk had no reason to come to."""
@@ -221,7 +237,8 @@ class Holds:
     def _start(self, job: Job, allowed: list[str] | None = None) -> Reservation | None:
         assert job.shape is not None
         left = remaining_ms(job.spec, job.decision)
-        return self._horizon.start(self._asker(job), job.shape, left, allowed)
+        in_one = self._draft.now_ms < job.spec.submitted_ms + self._draft.policy.rack_wait_ms
+        return self._horizon.start(self._asker(job), job.shape, left, allowed, in_one)
 
     # --- bookkeeping --------------------------------------------------------------------------------------------
 
@@ -230,8 +247,7 @@ class Holds:
         self._of[held.job] = held
         self._gangs += self._is_gang(held)
         self._all.add(held)
-        self._limits.add(held)
-        self._in_force.add(held.job)
+        self._bind_others(held)
         self._disturbed.update(held.nodes)
         self._horizon.changed()
 

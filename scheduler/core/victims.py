@@ -84,6 +84,8 @@ class Known:
 
     prices: dict[str, int]
     rooms: dict[Rack, list[Room]] = field(default_factory=dict)
+    with_candidates: dict[Rack, int] | None = None
+    """The nodes of each rack on which a candidate, or somebody who is being stopped, holds GPUs."""
 
 
 class Search:
@@ -179,13 +181,28 @@ class Search:
             if provider not in self._shape.spot:
                 forbidden |= mask
         forbidden |= self._limits.shut(rack, self._question.end_ms, self._question.asker)
+        able = self._with_candidates().get(rack, 0)
+        for nodes in rack.bucket[1:]:
+            able |= nodes
         rooms = []
-        for node in rack.nodes:
-            if node.open and node.rack is rack and not node.bit & forbidden:
+        for at in bits(able & ~forbidden):
+            node = rack.nodes[at]
+            if node.open and node.rack is rack:
                 room = self._room(node)
                 if room is not None:
                     rooms.append(room)
         return rooms
+
+    def _with_candidates(self) -> dict[Rack, int]:
+        marked = self._known.with_candidates
+        if marked is None:
+            marked = self._known.with_candidates = {}
+            for name in (*self._candidates, *self._snapshot.stopping, *self._given):
+                for part in self._snapshot.jobs[name].held:
+                    node = self._snapshot.node(part.node)
+                    if node.rack is not None:
+                        marked[node.rack] = marked.get(node.rack, 0) | node.bit
+        return marked
 
     def _room(self, node: Node) -> Room | None:
         room = Room(node, node.free_gpus)

@@ -10,7 +10,7 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from fractions import Fraction
 
-from scheduler.core.types import JobSpec, Policy, Reason
+from scheduler.core.types import Hint, JobSpec, Policy, Reason
 
 NOTICE_MS = {"aws": 120_000, "gcp": 30_000, "azure": 30_000}
 """How long before it takes a spot host a provider says so."""
@@ -45,6 +45,28 @@ class Shape:
             self.spot,
             self.avoid,
         )
+
+
+class Relaxed:
+    """A shape with one of its wishes taken back."""
+
+    @staticmethod
+    def of(
+        shape: Shape,
+        *,
+        spot: bool = False,
+        demands: bool = False,
+        hint: Hint | None = None,
+        avoid: tuple[str, ...] = (),
+    ) -> Shape:
+        twin = object.__new__(Shape)
+        twin.gpus, twin.gpu_type = shape.gpus, shape.gpu_type
+        twin.hint = shape.hint if hint is None else hint
+        twin.cpu, twin.memory, twin.scratch = (0, 0, 0) if demands else (shape.cpu, shape.memory, shape.scratch)
+        twin.spot = frozenset({"aws", "gcp", "azure"}) if spot else shape.spot
+        twin.avoid = avoid
+        twin.plain = False
+        return twin
 
 
 _NO_SPOT: frozenset[str] = frozenset()

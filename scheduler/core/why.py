@@ -10,25 +10,10 @@ from scheduler.core.limits import Asker, Limits
 from scheduler.core.placement import Sieve, find, zones_for
 from scheduler.core.snapshot import Snapshot
 from scheduler.core.types import Hint, Reason
-from scheduler.core.waiting import Group, Shape
+from scheduler.core.waiting import Group, Relaxed, Shape
 
 HOLDS = (Reason.MAINTENANCE, Reason.RESERVED, Reason.HELD_FOR_LARGER_JOB)
 """The reasons that bars give, in the order in which they are blamed."""
-
-
-class Relaxed:
-    """A shape with one of its wishes taken back."""
-
-    @staticmethod
-    def of(shape: Shape, *, spot: bool = False, demands: bool = False, hint: Hint | None = None) -> Shape:
-        twin = object.__new__(Shape)
-        twin.gpus, twin.gpu_type = shape.gpus, shape.gpu_type
-        twin.hint = shape.hint if hint is None else hint
-        twin.cpu, twin.memory, twin.scratch = (0, 0, 0) if demands else (shape.cpu, shape.memory, shape.scratch)
-        twin.spot = frozenset({"aws", "gcp", "azure"}) if spot else shape.spot
-        twin.avoid = ()
-        twin.plain = False
-        return twin
 
 
 _SOFTER = {Hint.REQUIRE_SAME_HOST: Hint.PREFER_SAME_HOST, Hint.REQUIRE_SAME_RACK: Hint.PREFER_SAME_RACK}
