@@ -8,6 +8,7 @@ from rest_framework.response import Response
 from portal.api.description import describe
 from portal.api.endpoint import Endpoint
 from portal.api.query import Query, Several, limit
+from portal.foreseeing import expected_starts
 from scheduler import clock, selectors
 from scheduler.fields import Text
 from scheduler.picture import picture
@@ -37,5 +38,6 @@ class Queue(Endpoint):
                 only_teams=asked["team"],
                 gpu_type=asked["gpu_type"],
                 limit=asked["limit"],
+                expected=expected_starts(),
             )
         )

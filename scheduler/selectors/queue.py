@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scheduler.core.job import Job
 from scheduler.core.queue import ranked
 from scheduler.core.snapshot import Snapshot
 from scheduler.core.types import Phase, Policy
+from scheduler.expected import Expected
 from scheduler.picture import Picture
 
 
@@ -17,6 +18,7 @@ class QueueRow:
     """A waiting job. ``id``, ``name`` and ``owner`` are None where the asker may only know of its team and size.
 
     ``position`` counts from 1; None for a job that is not being tried now (held, backing off, waiting for another).
+    ``eta_ms`` is its expected start by the limits of what runs, None while unknown.
     """
 
     position: int | None
@@ -32,6 +34,7 @@ class QueueRow:
     attempt: int
     reason: str | None
     hold: bool
+    eta_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +58,12 @@ def queue(
     only_teams: Collection[str] | None = None,
     gpu_type: str = "",
     limit: int = 500,
+    expected: Expected | None = None,
 ) -> Queue:
     """The first ``limit`` waiting jobs in the order in which they would be tried, those not tried now at the end.
 
     ``teams`` are those whose jobs the asker may know by name (None: all); ``only_teams`` narrows the rows.
+    ``expected`` is the forecast of starts, where the asker wants to see it.
 
     Raises:
         StoreUnavailable: the live state was never loaded.
@@ -71,7 +76,11 @@ def queue(
             for job in _waiting(snapshot, tried)
             if (only_teams is None or job.spec.team in only_teams) and (not gpu_type or job.spec.gpu_type == gpu_type)
         ]
-        rows = tuple(_row(job, places.get(job.id), teams) for job in wanted[:limit])
+        known = expected if expected is not None else Expected()
+        rows = tuple(
+            replace(_row(job, places.get(job.id), teams), eta_ms=known.start_ms(job.id, now_ms))
+            for job in wanted[:limit]
+        )
         gpus = sum(job.spec.gpus for job in wanted)
         return Queue(picture.revision, picture.fresh, picture.stale_since_ms, len(wanted), gpus, rows)
 

@@ -25,6 +25,7 @@ from scheduler.core.types import (
     Reason,
     Slice,
 )
+from scheduler.expected import Expected
 from scheduler.picture import Picture
 from scheduler.store import codec, keys
 from scheduler.store.base import Operation, Put, StoreUnavailable
@@ -310,3 +311,9 @@ def fill() -> dict[str, QuotaNode]:
         at = NOW + (n - 1) * 1000
         row_of_job(spec(f"j{n}", team=team, submitted_ms=at, **{"name": "", **more}), teams[team], user, state=state)
     return teams
+
+
+def test_the_queue_tells_expected_starts_where_they_are_known(show: Show) -> None:
+    picture = show(node("n1"), job("j1", JobDecision(), gpus=8), job("j2", JobDecision(), gpus=16))
+    found = selectors.queue(picture, Policy(), NOW, expected=Expected(starts={"j1": NOW - 5}))
+    assert {row.id: row.eta_ms for row in found.rows} == {"j1": NOW, "j2": None}
