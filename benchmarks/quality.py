@@ -17,6 +17,7 @@ from time import process_time
 from rich.console import Console
 from rich.table import Table
 
+from scheduler.core.tuning import FLEET
 from scheduler.core.types import Policy
 from scheduler.sim import fleets, traces
 from scheduler.sim.checker import Checker
@@ -61,7 +62,7 @@ def measure(trace: Path, preemption: bool, shares: bool) -> Measured:
 
     begun = process_time()
     arrivals = traces.load(trace)
-    policy = Policy(preemption=preemption, shares=shares, reason_every_ms=REASONS_EVERY_MS)
+    policy = Policy(preemption=preemption, shares=shares, reason_every_ms=REASONS_EVERY_MS, **FLEET)
     with without_chatter():
         report = simulate(Plan(fleets.ten_thousand(), arrivals, policy, whole_days_ms(arrivals)), [check])
     return Measured(report, process_time() - begun, len(violations) + len(checker.finish()))

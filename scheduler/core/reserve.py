@@ -175,7 +175,7 @@ class Holds:
         self._limits.add(held)
         self._in_force.add(held.job)
         pools = self._kept_free.setdefault(held.gpu_type, set())
-        if len(pools) >= self._draft.policy.drains or held.firm or not self._is_gang(held):
+        if len(pools) >= self._draft.policy.gathers or held.firm or not self._is_gang(held):
             return
         layout = self._snapshot.layouts.of(held, self._snapshot.nodes)
         if layout.whole and layout.racks[0][0].pool not in pools:

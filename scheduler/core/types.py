@@ -553,7 +553,7 @@ class Policy:
     gang_reservations: int = 24
     """Most blocked gangs of several hosts, and ``host_reservations`` blocked jobs of one host, with a planned start."""
     host_reservations: int = 8
-    drains: int = 0
+    gathers: int = 0
     """For so many blocked gangs of a GPU type, the first ones and one a zone, whole nodes that come free are kept."""
     rack_wait_ms: int = 0
     """A gang that prefers one rack is promised its start in one until it has waited so long."""

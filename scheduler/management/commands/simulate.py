@@ -15,6 +15,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from scheduler.core.tuning import FLEET
 from scheduler.core.types import Policy
 from scheduler.sim import fleets, report, simulate, traces
 from scheduler.sim.checker import Checker
@@ -80,6 +81,7 @@ class Command(BaseCommand):
             preemption=options["preemption"],
             shares=options["shares"],
             reason_every_ms=REASONS_EVERY_MS,
+            **(FLEET if options["policy"] == "gangway" else {}),
         )
         days = options["days"]
         until_ms = simulate.whole_days_ms(arrivals) if days is None else round(days * 86_400_000)
