@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from quotas import diff
@@ -59,6 +59,9 @@ def test_nodes_that_come_go_and_move_reshape_the_tree() -> None:
     assert moved.changes == (Change("vision", "parent", "research", None),)
 
 
+PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""On a busy machine everything is slow."""
+
 COUNTS = st.dictionaries(st.sampled_from(["H100", "A100"]), st.integers(0, 64))
 NODES = st.builds(
     QuotaNode,
@@ -73,6 +76,7 @@ NODES = st.builds(
 )
 
 
+@PATIENT
 @given(NODES, NODES)
 def test_a_difference_leads_from_one_tree_to_the_other_and_back(one: QuotaNode, other: QuotaNode) -> None:
     found = diff.diff(tree(one), tree(other))
@@ -83,6 +87,7 @@ def test_a_difference_leads_from_one_tree_to_the_other_and_back(one: QuotaNode, 
     assert diff.from_json(diff.as_json(found.changes)) == found.changes
 
 
+@PATIENT
 @given(NODES)
 def test_rows_are_read_back_as_they_were(node: QuotaNode) -> None:
     assert from_rows(to_rows(tree(node)), 3) == QuotaTree((node,), version=3)
