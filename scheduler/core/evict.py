@@ -24,7 +24,7 @@ from scheduler.core.victims import Eviction, Known, MayStop, Question, Search, e
 from scheduler.core.waiting import Group
 
 MANY_GROUPS = 200
-EVICTIONS_A_PLAN = 32
+EVICTIONS_A_PLAN = 8
 ALL_EVERY_MS = 15_000
 NEVER_ASKED = -(1 << 60)
 

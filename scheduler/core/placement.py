@@ -151,6 +151,10 @@ def may_fit(topology: Topology, shape: Shape) -> bool:
     return False
 
 
+MANY_NODES = 1 << 32
+"""More than a rack has."""
+
+
 def lowest(mask: int, count: int) -> int:
     """The ``count`` lowest ones of ``mask``."""
     taken = 0
@@ -165,21 +169,24 @@ def _one_node(zones: Sequence[Zone], gpus: int, sieve: Sieve) -> tuple[Part, ...
     """The node with the fewest free GPUs that suffice; a whole one in the rack with the fewest whole ones."""
     largest = max([zone.largest for zone in zones], default=0)
     for free in range(gpus, largest + 1):
-        best: tuple[tuple[bool, int], Rack, int] | None = None
+        best: tuple[Rack, int] | None = None
+        lowest_key = MANY_NODES * 2
         for zone in zones:
             for size, pool in zone.pools.items():
-                if free > size or not pool.having[free]:
-                    continue
-                for at in bits(pool.having[free]):
-                    rack = pool.racks[at]
-                    key = (free == size, rack.bucket[size].bit_count())
-                    if best is not None and key >= best[0]:
-                        continue
-                    mask = sieve(rack, rack.bucket[free], gpus)
-                    if mask:
-                        best = (key, rack, mask)
+                having = pool.having[free] if free <= size else 0
+                racks, whole = pool.racks, MANY_NODES if free == size else 0
+                while having:
+                    low = having & -having
+                    having ^= low
+                    rack = racks[low.bit_length() - 1]
+                    key = rack.bucket[size].bit_count() + whole
+                    if key < lowest_key:
+                        mask = sieve(rack, rack.bucket[free], gpus)
+                        if mask:
+                            lowest_key = key
+                            best = (rack, mask)
         if best is not None:
-            _, rack, mask = best
+            rack, mask = best
             node = rack.nodes[(mask & -mask).bit_length() - 1]
             return ((node, lowest(node.free_mask, gpus)),)
     return None
