@@ -62,7 +62,8 @@ class _Session:
     """What this process knows of a node: its newest message, its lease, and what lies in the store.
 
     ``newest`` is the boot and sequence of the last message taken in. ``report_mod`` and ``alive_mod`` are the revisions
-    of the two keys, 0 where absent. ``shown``: the picture has shown the report. Not ``opened``: what lies in the store must be read. ``busy`` is held meanwhile.
+    of the two keys, 0 where absent. ``shown``: the picture has shown the report. Not ``opened``: what lies in the store
+    must be read. ``busy`` is held meanwhile.
     """
 
     opened: bool = False

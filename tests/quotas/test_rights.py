@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ BEFORE = QuotaTree((RESEARCH, SPEECH, VISION, SALES))
 INSIDE = {"research", "speech", "vision"}
 
 
-def edit(name: str, **fields: object) -> QuotaTree:
+def edit(name: str, **fields: Any) -> QuotaTree:
     return QuotaTree(tuple(replace(node, **fields) if node.name == name else node for node in BEFORE.nodes))
 
 

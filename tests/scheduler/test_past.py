@@ -55,6 +55,7 @@ def history() -> History:
 
 
 def row(found: dict[str, Any], name: str) -> list[Any]:
+    only: list[Any]
     (only,) = [row for row in found["nodes"] if row[0] == name]
     return only
 

@@ -145,7 +145,7 @@ def test_times_are_the_readers(root: Client) -> None:
     ],
 )
 def test_what_is_wrong_is_said_and_kept_as_typed(root: Client, typed: dict[str, str], words: str) -> None:
-    page = text(root.post("/quotas/edit/", form(**typed) | {"action": "apply", "reason": "x"}))
+    page = text(root.post("/quotas/edit/", form(1, **typed) | {"action": "apply", "reason": "x"}))
     assert words in page
     assert all(f'value="{value}"' in page for value in typed.values())
     assert selectors.version() == 1

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from scheduler.core.types import ReservationIntent
 from tests.builders import HOUR, MINUTE, Cluster, team
 
 
-def blocked_gang(**policy: object) -> Cluster:
+def blocked_gang(**policy: Any) -> Cluster:
     """Eight hosts, one of them busy for two hours; a gang waits for all of them."""
     cluster = Cluster("r1: 8xH100", **policy)
     cluster.submit("busy", 8, max_runtime_ms=2 * HOUR)
