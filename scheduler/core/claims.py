@@ -32,6 +32,7 @@ class Claims:
         self._snapshot = draft.snapshot
         self.gpu_type = gpu_type
         self.use: dict[Branch, int] = {}
+        self._least_run: dict[Branch, int] = {}
         self._ways: dict[tuple[Branch, Branch], tuple[list[Branch], list[Branch]]] = {}
         for branch in self._snapshot.quota.root.below():
             self.use[branch] = branch.held.get(gpu_type, 0)
@@ -110,14 +111,18 @@ class Claims:
 
     def _unprotected_at(self, victim: Job) -> int:
         """When the victim will have had its minimum run time."""
-        least = self._draft.policy.min_runtime_ms
-        for branch in self._snapshot.quota.leaf(victim.spec.team).path:
-            least = max(least, branch.node.min_runtime_ms)
+        leaf = self._snapshot.quota.leaf(victim.spec.team)
+        least = self._least_run.get(leaf)
+        if least is None:
+            least = max([self._draft.policy.min_runtime_ms, *(branch.node.min_runtime_ms for branch in leaf.path)])
+            self._least_run[leaf] = least
+        if not least:
+            return 0
         started = victim.decision.started_ms
         until = (started if started is not None else self._draft.now_ms) + least
-        if least and until > self._draft.now_ms:
+        if until > self._draft.now_ms:
             self._draft.evict_again(until)
-        return until if least else 0
+        return until
 
     # --- preempt ------------------------------------------------------------------------------------------------
 
@@ -150,6 +155,8 @@ class Claims:
 
 def may_be_stopped(victim: Job, policy: Policy, now_ms: int) -> bool:
     """Whether the victim was not stopped too often within a day for the sake of others."""
+    if not victim.decision.stopped_ms:
+        return True
     return sum(1 for at in victim.decision.stopped_ms if at > now_ms - DAY_MS) < policy.stops_per_day
 
 

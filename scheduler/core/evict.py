@@ -190,6 +190,7 @@ class Evictions:
                 victim.id: victim
                 for victim in self._stoppable(claims.gpu_type)
                 if (cause is not StopCause.RECLAIM or victim.leaf in claims.lenders)
+                and evictable_phase(victim)
                 and claims.evictable(cause, job, victim, {})
             }
         return known
@@ -205,7 +206,7 @@ class Evictions:
                 and victim.id not in self._draft.pencilled
                 and not self._bound_now(victim)
             ]
-        return [victim for victim in known if evictable_phase(victim)]
+        return known
 
     def _enough(self, claims: Claims, group: Group, candidates: dict[str, Job]) -> bool:
         """Whether all candidates together could free enough: a quick no."""

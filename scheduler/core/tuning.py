@@ -12,9 +12,9 @@ HOUR_MS = 3_600_000
 
 FLEET: dict[str, Any] = {
     "length_weight": Fraction(1),
-    "length_most_ms": 72 * HOUR_MS,
+    "length_most_ms": 60 * HOUR_MS,
     "size_ms": 24 * HOUR_MS // 128,
     "gathers": 2,
     "rack_wait_ms": 24 * HOUR_MS,
-    "evict_every_ms": 60_000,
+    "evict_every_ms": 300_000,
 }
