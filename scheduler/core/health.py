@@ -54,10 +54,11 @@ def _health(draft: Draft, node: Node) -> tuple[Health, str, int | None]:
 
 
 def _silent(draft: Draft, node: Node) -> tuple[Health, str, int | None]:
-    now, decision = draft.now_ms, node.decision
+    now, decision, report = draft.now_ms, node.decision, node.report
+    if decision is None and report is None:
+        return node.health, "", None  # registered and not heard yet: it takes no work, and nothing was lost
     if node.health is Health.DOWN:
         return Health.DOWN, "", None
-    report = node.report
     if report is not None and report.gone_at_ms is not None and now >= report.gone_at_ms:
         return Health.DOWN, "taken away by its provider", None
     if node.health is not Health.SUSPECT or decision is None:

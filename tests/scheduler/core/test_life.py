@@ -207,3 +207,13 @@ def test_a_job_waits_for_those_it_comes_after_and_falls_with_them() -> None:
 def test_the_table_of_moves_lets_nothing_out_of_a_terminal_phase() -> None:
     assert not [move for move in MOVES if move[0] in TERMINAL]
     assert not may_move(Phase.PENDING, Phase.RUNNING)
+
+
+def test_a_host_that_registered_and_was_never_heard_is_no_loss() -> None:
+    cluster = Cluster("r1: 1xH100")
+    cluster.snapshot.set_node_alive("r1-1", False)
+    cluster.snapshot.set_node_report("r1-1", None)
+    cluster.submit("job", 8)
+    cluster.tick(120)
+    assert cluster.phase("job") == "PENDING"
+    assert not [event for event in cluster.events if event.kind is EventKind.HOST]
