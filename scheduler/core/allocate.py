@@ -19,7 +19,7 @@ from scheduler.core.quota import Quota
 from scheduler.core.repair import Repair
 from scheduler.core.reserve import Holds
 from scheduler.core.rows import NEVER
-from scheduler.core.types import ANY_GPU_TYPE, Reason
+from scheduler.core.types import ANY_GPU_TYPE, Reason, Reservation
 from scheduler.core.waiting import Group, Shape
 from scheduler.core.why import Why
 from scheduler.core.work import ALL
@@ -120,6 +120,11 @@ class Allocation:
             return
         left = remaining_ms(job.spec, job.decision)
         own = self.holds.of(job.id)
+        if self.limits.guarded:
+            allowed = [name for name in allowed if self._leaves_room(group, job, name)]
+            if not allowed:
+                self._pass_below_ceiling(walk, group, job)
+                return
         placement = None
         if self._may_fit(shape) and (own or not self._refused(group, left)):
             placement = self._find(group, job, left, allowed)
@@ -134,6 +139,23 @@ class Allocation:
         leaf = self.snapshot.quota.leaf(group.team)
         types = [shape.gpu_type] if shape.gpu_type != ANY_GPU_TYPE else list(self.snapshot.topology.by_type)
         return [name for name in types if Quota.barrier(leaf, name, shape.gpus, group.priority) is None]
+
+    def _leaves_room(self, group: Group, job: Job, gpu_type: str) -> bool:
+        """Whether the ceilings above the job hold beside it those for whom somebody below them was stopped."""
+        asker, gpus = Asker(job.id, group.team, group.priority), group.shape.gpus
+        for branch in self.snapshot.quota.leaf(group.team).path:
+            ceiling = branch.node.ceiling.get(gpu_type)
+            if ceiling is not None:
+                kept = self.holds.kept_below(branch, gpu_type, asker)
+                if kept and branch.held.get(gpu_type, 0) + kept + gpus > ceiling:
+                    return False
+        return True
+
+    def _pass_below_ceiling(self, walk: Walk, group: Group, job: Job) -> None:
+        self.why.passed(group)
+        if self.holds.of(job.id):
+            self.holds.passed(job)
+        walk.passed()
 
     def _may_fit(self, shape: Shape) -> bool:
         """Whether counts alone let the gang in. What has not fitted once in a plan cannot fit later in it."""
@@ -153,10 +175,12 @@ class Allocation:
         return group.shape, group.priority
 
     def _find(self, group: Group, job: Job, left: int, allowed: list[str]) -> Placement | None:
-        asker = Asker(job.id, group.team, group.priority)
+        own = self.holds.of(job.id)
+        # For whom somebody was stopped has no regard for what was planned behind it meanwhile: that is planned anew.
+        asker = Asker(job.id, group.team, group.priority, over_plans=own is not None and own.firm)
         sieve = Sieve(group.shape, self.limits, asker, self.draft.now_ms + left)
         placement = find(self.snapshot.topology, group.shape, sieve, allowed)
-        if placement is None and not self.holds.of(job.id):
+        if placement is None and own is None:
             self._shortest_refused[self._peers(group)] = left
         return placement
 
@@ -195,8 +219,11 @@ class Allocation:
                     self.holds.passed(self.snapshot.jobs[name])
             walk.dropped()
 
+    def _awaits(self, held: Reservation) -> bool:
+        return held.firm and self.holds.awaits_stops(held)
+
     def _let_go(self, group: Group) -> None:
-        """What cannot start whatever is free holds nothing."""
+        """What cannot start whatever is free holds nothing, unless stops are under way that will let it."""
         for held in self.holds.all():
-            if held.job is not None and self.snapshot.jobs[held.job].group is group:
+            if held.job is not None and self.snapshot.jobs[held.job].group is group and not self._awaits(held):
                 self.holds.drop(held.job)

@@ -16,6 +16,7 @@ from scheduler.core.horizon import Horizon
 from scheduler.core.job import Job
 from scheduler.core.lifecycle import remaining_ms
 from scheduler.core.limits import Asker, Limits
+from scheduler.core.quota import Branch
 from scheduler.core.topology import Pool
 from scheduler.core.types import Event, EventKind, Reservation, Reservations
 from scheduler.core.waiting import Group, Shape
@@ -191,10 +192,26 @@ class Holds:
                 self._in_force.add(name)
 
     def awaits_stops(self, held: Reservation) -> bool:
-        """Whether somebody on its nodes is being stopped."""
+        """Whether somebody is being stopped for it, or on its nodes."""
         snapshot = self._snapshot
+        if held.job in snapshot.stopping_for:
+            return True
         nodes = (snapshot.nodes.get(name) for name in held.nodes)
         return any(node is not None and not snapshot.stopping.isdisjoint(node.jobs) for node in nodes)
+
+    def kept_below(self, branch: Branch, gpu_type: str, asker: Asker) -> int:
+        """GPUs below a ceiling that stops made free, or will, for others whom the asker may not pass."""
+        snapshot, kept = self._snapshot, 0
+        for name, held in self._of.items():
+            spec = snapshot.jobs[name].spec
+            passes = name == asker.job or asker.outranks(spec.team, spec.priority)
+            if passes or not held.firm or held.gpu_type != gpu_type:
+                continue
+            if branch in snapshot.quota.leaf(spec.team).path:
+                victims = [snapshot.jobs[victim] for victim in snapshot.stopping_for.get(name, ())]
+                inside = [one.spec.gpus for one in victims if one.leaf is not None and branch in one.leaf.path]
+                kept += max(0, spec.gpus - sum(inside))
+        return kept
 
     def _whole(self, held: Reservation) -> bool:
         """Whether every node of the hold still is there for it."""

@@ -162,9 +162,11 @@ class Search:
             if least is not None:
                 options.append((sum(map(self._price, least)), room.most, at, least))
         options.sort(key=lambda option: option[:3])
-        for cost, _, at, least in options:
-            if self._may_all(least, []):
-                return Eviction(least, [(rooms[at].node, gpus)], cost, zone.gpu_type)
+        for _, _, at, least in options:
+            parts = [(rooms[at].node, gpus)]
+            victims = self._carried(least, parts, [rooms[at]]) if self._may_all(least, []) else None
+            if victims is not None:
+                return Eviction(victims, parts, sum(map(self._price, victims)), zone.gpu_type)
         return None
 
     # --- one node as the asker could have it --------------------------------------------------------------------
@@ -217,7 +219,7 @@ class Search:
             self._keep_out(room, bars)
         shape = self._shape
         if shape.cpu or shape.memory or shape.scratch:
-            room.free = min(room.free, self._carried(node))
+            room.free = min(room.free, self._ranks(node, candidates))
         return room if room.free or room.victims else None
 
     def _keep_out(self, room: Room, bars: Iterable[Bar]) -> None:
@@ -228,16 +230,41 @@ class Search:
             room.victims = []
         room.free = max(0, room.free - held)
 
-    def _carried(self, node: Node) -> int:
-        """How many ranks the node's CPUs, memory and scratch carry at most, with nothing else on it."""
-        intent, shape = node.intent, self._shape
-        assert intent is not None
-        most = intent.gpus
+    def _ranks(self, node: Node, gone: Collection[str]) -> int:
+        """How many ranks the node's CPUs, memory and scratch carry without these jobs and those that are stopping."""
+        shape, snapshot = self._shape, self._snapshot
+        cpus, memory, scratch = node.cpus_free, node.memory_free, node.scratch_free
+        for name, mask in node.jobs.items():
+            if name in gone or name in snapshot.stopping or name in self._given:
+                spec, ranks = snapshot.jobs[name].spec, mask.bit_count()
+                cpus += ranks * spec.cpu_per_rank
+                memory += ranks * spec.memory_per_rank_gb
+                scratch += spec.scratch_gb
+        most = node.all_mask.bit_count()
         if shape.cpu:
-            most = min(most, intent.cpus // shape.cpu)
+            most = min(most, cpus // shape.cpu)
         if shape.memory:
-            most = min(most, intent.memory_gb // shape.memory)
-        return most if shape.scratch <= intent.scratch_gb else 0
+            most = min(most, memory // shape.memory)
+        return max(0, most) if shape.scratch <= scratch else 0
+
+    def _carried(self, victims: list[Job], parts: list[tuple[Node, int]], rooms: list[Room]) -> list[Job] | None:
+        """The victims, with all the others on nodes whose CPUs, memory and scratch would not do otherwise; None if they
+        would not even so."""
+        shape = self._shape
+        if not (shape.cpu or shape.memory or shape.scratch):
+            return victims
+        here = {room.node.name: room for room in rooms}
+        chosen = {job.id: job for job in victims}
+        for node, gpus in parts:
+            if self._ranks(node, chosen) >= gpus:
+                continue
+            more = [job for job, _ in here[node.name].victims if job.id not in chosen]
+            if not self._may_all(more, list(chosen.values())):
+                return None
+            chosen.update((job.id, job) for job in more)
+            if self._ranks(node, chosen) < gpus:
+                return None
+        return list(chosen.values())
 
     # --- a set of victims among the rooms of one domain ---------------------------------------------------------
 
@@ -247,7 +274,11 @@ class Search:
         if victims is None:
             return None
         victims = self._trim(victims, tally)
-        return Eviction(victims, tally.parts(), sum(map(self._price, victims)), zone.gpu_type)
+        parts = tally.parts()
+        carried = self._carried(victims, parts, rooms)
+        if carried is None:
+            return None
+        return Eviction(carried, parts, sum(map(self._price, carried)), zone.gpu_type)
 
     def _price(self, job: Job) -> int:
         prices = self._known.prices

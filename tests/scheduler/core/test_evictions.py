@@ -112,3 +112,52 @@ def test_repair_moves(wishes: dict[str, OnLoss], held: bool, moved: bool) -> Non
     for _ in range(4):
         cluster.tick(60)
     assert bool(stops(cluster)) is moved
+
+
+def test_nobody_is_stopped_where_memory_would_not_do_even_then() -> None:
+    cluster = Cluster("r1: 1xH100")
+    cluster.submit("stays", 2, priority=1, memory_per_rank_gb=500)
+    cluster.submit("low", 6, priority=3)
+    cluster.tick()
+    cluster.submit("high", 4, priority=2, memory_per_rank_gb=400)
+    for _ in range(3):
+        cluster.tick(60)
+    assert stops(cluster) == []
+
+
+def test_who_uses_the_memory_is_stopped_with_who_uses_the_gpus() -> None:
+    cluster = Cluster("r1: 1xH100")
+    cluster.submit("gpus", 7, priority=3)
+    cluster.submit("memory", 1, priority=3, memory_per_rank_gb=2000)
+    cluster.tick()
+    cluster.submit("high", 4, priority=1, memory_per_rank_gb=400)
+    cluster.tick()
+    assert {job for job, _, _ in stops(cluster)} == {"gpus", "memory"}
+    assert "high" in cluster.running()
+
+
+def test_room_below_a_ceiling_goes_to_the_one_for_whom_it_was_made() -> None:
+    quota = [team("dept", ceiling={"H100": 8}), team("own", "dept", floor={"H100": 4}), team("lender", "dept")]
+    cluster = Cluster("r1: 3xH100", quota=quota)
+    cluster.submit("one", 4, team="lender", priority=1)
+    cluster.submit("two", 4, team="lender", priority=1)
+    cluster.tick()
+    cluster.submit("asker", 4, team="own", priority=3)
+    for _ in range(4):
+        cluster.tick(60)
+    assert len(stops(cluster)) == 1
+    assert "asker" in cluster.running()
+
+
+def test_what_was_planned_behind_a_stop_does_not_keep_out_its_cause() -> None:
+    cluster = Cluster("r1: 1xH100", quota=TWO)
+    cluster.submit("victim", 8, team="lender")
+    cluster.tick()
+    cluster.deaf = {"r1-1"}
+    cluster.submit("asker", 8, team="own")
+    cluster.tick(1)
+    cluster.submit("later", 8, team="lender", priority=1)
+    cluster.tick(60)
+    cluster.deaf = set()
+    cluster.tick(1)
+    assert cluster.running() == ["asker"]
