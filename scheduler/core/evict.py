@@ -229,7 +229,8 @@ class Evictions:
     ) -> list[Job] | None:
         """The cheapest victims whose going brings the job below the ceilings that it would pass; None if none do."""
         forced: list[Job] = []
-        for branch, beyond in claims.over_ceilings(job):
+        over = claims.over_ceilings(job)
+        for branch, beyond in over:
             beyond -= sum(victim.spec.gpus for victim in forced if branch in self._path(victim))
             if beyond <= 0:
                 continue
@@ -241,6 +242,15 @@ class Evictions:
                     beyond -= victim.spec.gpus
             if beyond > 0:
                 return None
+        return self._needed(forced, over)
+
+    def _needed(self, forced: list[Job], over: list[tuple[Branch, int]]) -> list[Job]:
+        """Those without whom the others would not do: a larger one that came in last may stand for smaller ones."""
+        for victim in list(forced):
+            others = [one for one in forced if one is not victim]
+            below = ((sum(one.spec.gpus for one in others if branch in self._path(one)), by) for branch, by in over)
+            if all(gpus >= by for gpus, by in below):
+                forced = others
         return forced
 
     def _path(self, job: Job) -> tuple[Branch, ...]:

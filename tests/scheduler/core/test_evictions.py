@@ -161,3 +161,13 @@ def test_what_was_planned_behind_a_stop_does_not_keep_out_its_cause() -> None:
     cluster.deaf = set()
     cluster.tick(1)
     assert cluster.running() == ["asker"]
+
+
+def test_below_a_ceiling_nobody_is_stopped_beside_one_who_does_alone() -> None:
+    cluster = Cluster("r1: 3xH100", quota=[team("ml", ceiling={"H100": 8})])
+    cluster.submit("small", 2, priority=3)
+    cluster.submit("large", 6, priority=3)
+    cluster.tick()
+    cluster.submit("high", 3, priority=1)
+    cluster.tick()
+    assert [job for job, _, _ in stops(cluster)] == ["large"]

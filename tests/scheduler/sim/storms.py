@@ -281,8 +281,10 @@ def _swaps(lines: list[Line]) -> Iterator[str]:
 
 def _late_news(lines: list[Line], stalled: set[str]) -> Iterator[str]:
     """Long after the storm another leader finds nothing to do, but with jobs that go on failing to start."""
+    failing = {line["job"] for line in lines if line["kind"] == "stop" and line["cause"] == "start_timeout"}
+    failing |= {line["job"] for line in lines if line.get("job", "").partition("[")[0] in _names(stalled)}
     for line in lines:
-        if line["t"] >= CALM_S and line["kind"] in NEWS and line["job"].partition("[")[0] not in _names(stalled):
+        if line["t"] >= CALM_S and line["kind"] in NEWS and line["job"] not in failing:
             yield f"{line['t']:g}s: a new leader finds that {line['job']} has to {line['kind']}"
 
 
