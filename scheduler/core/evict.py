@@ -68,8 +68,8 @@ class Evictions:
         every = self._draft.policy.evict_every_ms or (ALL_EVERY_MS if len(groups) > MANY_GROUPS else 0)
         if now < snapshot.evicted_ms + every:
             self._draft.evict_again(snapshot.evicted_ms + every)
-            fresh = {snapshot.jobs[name].group for name in snapshot.work.arrived if name in snapshot.jobs}
-            return [group for group in groups.values() if group.priority == 0 or group in fresh]
+            arrived = snapshot.work.arrived  # behind an older job of its group a new one would ask what was answered
+            return [group for group in groups.values() if group.priority == 0 or group.jobs[0] in arrived]
         snapshot.evicted_ms = now
         return list(groups.values())
 
