@@ -151,6 +151,18 @@ def on_loss(job: Job, cause: StopCause) -> OnLoss:
     return job.spec.on_preemption
 
 
+def lost_if_stopped_ms(job: Job, cause: StopCause, policy: Policy, now_ms: int) -> int:
+    """Useful work, in milliseconds a GPU, that a job loses by a planned stop now: all of it, unless its checkpoint is
+    done within the grace."""
+    done = work_done_ms(job, now_ms)
+    if on_loss(job, cause) is OnLoss.RESTART:
+        return done
+    saves = job.spec.checkpoint
+    if saves is not None and saves.takes_ms <= policy.grace_ms and job.phase is not Phase.STARTING:
+        return 0
+    return done - min(done, job.decision.saved_work_ms)
+
+
 def returned(job: Job, decision: JobDecision, now_ms: int, cause: StopCause | None = None) -> Moved:
     """The attempt is over and its GPUs are free: the job waits for its next attempt, or ends, as its cause demands.
 

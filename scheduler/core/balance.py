@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import floor
@@ -61,12 +61,18 @@ class Line:
 
 def balance(snapshot: Snapshot, gpu_type: str) -> list[Line]:
     """A line for each node, parents before their children, in the order of the tree."""
-    quota, free = snapshot.quota, usable(snapshot, gpu_type)
     wishes = wanted(snapshot, gpu_type)
+    own, assured = owned(snapshot, gpu_type, wishes)
+    return list(_lines(snapshot.quota.root, gpu_type, wishes, own, assured))
+
+
+def owned(
+    snapshot: Snapshot, gpu_type: str, wishes: Mapping[Branch, int]
+) -> tuple[dict[Branch, Fraction], dict[Branch, Fraction]]:
+    """What each branch may call its own by these wishes of the teams, and if everybody wanted everything, in GPUs."""
+    quota, free = snapshot.quota, usable(snapshot, gpu_type)
     everything = {branch: free for branch in quota.by_name.values() if not branch.children}
-    own = entitlements(quota.root, gpu_type, free, wishes)
-    assured = entitlements(quota.root, gpu_type, free, everything)
-    return list(_lines(quota.root, gpu_type, wishes, own, assured))
+    return entitlements(quota.root, gpu_type, free, wishes), entitlements(quota.root, gpu_type, free, everything)
 
 
 def usable(snapshot: Snapshot, gpu_type: str) -> int:

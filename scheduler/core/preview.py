@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from scheduler.core import rights
 from scheduler.core.admission import refusal
-from scheduler.core.attempts import on_loss, work_done_ms
+from scheduler.core.attempts import lost_if_stopped_ms
 from scheduler.core.fragmentation import largest_gang
 from scheduler.core.job import Job
 from scheduler.core.links import Speed, speed
@@ -27,7 +27,6 @@ from scheduler.core.types import (
     JobChange,
     JobIntent,
     JobSpec,
-    OnLoss,
     Phase,
     Plan,
     Policy,
@@ -138,12 +137,9 @@ def _read(snapshot: Snapshot, policy: Policy, job: Job, made: Plan, now_ms: int,
     if outlook.verdict is Verdict.WAITS:
         outlook = _explained(snapshot, policy, job, outlook, now_ms)
     gpu_type = outlook.place.gpu_type if outlook.place is not None else _likeliest(snapshot, spec)
-    return replace(
-        outlook,
-        room=_room(snapshot, policy, job, now_ms),
-        standing=rights.standing(snapshot, spec, gpu_type),
-        exposure=rights.exposure(snapshot, policy, spec, gpu_type),
-    )
+    standing = rights.standing(snapshot, spec, gpu_type)
+    exposure = rights.exposure(snapshot, policy, spec, standing)
+    return replace(outlook, room=_room(snapshot, policy, job, now_ms), standing=standing, exposure=exposure)
 
 
 def _waiting(
@@ -205,18 +201,6 @@ def _victims(snapshot: Snapshot, policy: Policy, job: str, made: Plan, now_ms: i
             lost = lost_if_stopped_ms(other, cause, policy, now_ms)
             found.append(Victim(other.id, other.spec.team, other.spec.gpus, cause, lost))
     return tuple(sorted(found, key=lambda victim: (-victim.gpus * victim.lost_ms, victim.job)))
-
-
-def lost_if_stopped_ms(job: Job, cause: StopCause, policy: Policy, now_ms: int) -> int:
-    """Useful work, in milliseconds a GPU, that a job loses by a planned stop now: all of it, unless its checkpoint is
-    done within the grace."""
-    done = work_done_ms(job, now_ms)
-    if on_loss(job, cause) is OnLoss.RESTART:
-        return done
-    saves = job.spec.checkpoint
-    if saves is not None and saves.takes_ms <= policy.grace_ms and job.phase is not Phase.STARTING:
-        return 0
-    return done - min(done, job.decision.saved_work_ms)
 
 
 def _likeliest(snapshot: Snapshot, spec: JobSpec) -> str:

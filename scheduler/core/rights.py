@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from math import ceil
 
-from scheduler.core.entitlement import entitlements
+from scheduler.core.balance import balance, owned, wanted
 from scheduler.core.quota import Branch
 from scheduler.core.snapshot import Snapshot
-from scheduler.core.types import ANY_GPU_TYPE, JobSpec, Policy
+from scheduler.core.types import JobSpec, Policy
 
 
 class Band(StrEnum):
@@ -83,12 +83,11 @@ def standing(snapshot: Snapshot, spec: JobSpec, gpu_type: str) -> Standing:
     return Standing(gpu_type, band, tuple(levels))
 
 
-def exposure(snapshot: Snapshot, policy: Policy, spec: JobSpec, gpu_type: str) -> Exposure:
-    """Who could claim the job's GPUs, by the rules of reclaim and preemption."""
-    stands = standing(snapshot, spec, gpu_type)
+def exposure(snapshot: Snapshot, policy: Policy, spec: JobSpec, stands: Standing) -> Exposure:
+    """Who could claim the job's GPUs where it ``stands``, by the rules of reclaim and preemption."""
     over = max(stands.levels, key=lambda level: level.with_job - level.share, default=None)
     beyond = 0 if over is None else max(0, over.with_job - over.share)
-    owed = _owed(snapshot, spec, gpu_type)
+    owed = _owed(snapshot, spec, stands.gpu_type)
     if beyond and owed:
         risk = Risk.HIGH
     elif any(level.with_job > max(level.floor, level.least) for level in stands.levels):
@@ -109,41 +108,16 @@ def exposure(snapshot: Snapshot, policy: Policy, spec: JobSpec, gpu_type: str) -
 
 def _owned(snapshot: Snapshot, spec: JobSpec, gpu_type: str) -> tuple[dict[Branch, int], dict[Branch, int]]:
     """What each branch may call its own: by what is wanted now, the job included, and if all wanted everything."""
-    quota, usable = snapshot.quota, _usable(snapshot, gpu_type)
-    wanted = _wanted(snapshot, gpu_type)
-    leaf = quota.leaf(spec.team)
-    wanted[leaf] = wanted.get(leaf, 0) + (0 if spec.id in snapshot.jobs else spec.gpus)
-    everything = {branch: usable for branch in quota.by_name.values() if not branch.children}
-    now = entitlements(quota.root, gpu_type, usable, wanted)
-    most = entitlements(quota.root, gpu_type, usable, everything)
+    wishes = wanted(snapshot, gpu_type)
+    if spec.id not in snapshot.jobs:
+        leaf = snapshot.quota.leaf(spec.team)
+        wishes[leaf] = wishes.get(leaf, 0) + spec.gpus
+    now, most = owned(snapshot, gpu_type, wishes)
     return {b: ceil(part) for b, part in now.items()}, {b: ceil(part) for b, part in most.items()}
-
-
-def _usable(snapshot: Snapshot, gpu_type: str) -> int:
-    free = sum(zone.free for zone in snapshot.topology.by_type.get(gpu_type, ()))
-    return free + snapshot.quota.root.held.get(gpu_type, 0)
-
-
-def _wanted(snapshot: Snapshot, gpu_type: str) -> dict[Branch, int]:
-    """What each team holds and waits for."""
-    quota = snapshot.quota
-    wanted = {b: b.held.get(gpu_type, 0) for b in quota.by_name.values() if not b.children}
-    for group in snapshot.waiting.groups.values():
-        if group.shape.gpu_type in (gpu_type, ANY_GPU_TYPE):
-            leaf = quota.leaf(group.team)
-            wanted[leaf] = wanted.get(leaf, 0) + group.shape.gpus * len(group.jobs)
-    return wanted
 
 
 def _owed(snapshot: Snapshot, spec: JobSpec, gpu_type: str) -> tuple[tuple[str, int], ...]:
     """Other teams that wait for GPUs of the type and hold less than their own, most owed first."""
-    quota = snapshot.quota
-    wanted = _wanted(snapshot, gpu_type)
-    own = entitlements(quota.root, gpu_type, _usable(snapshot, gpu_type), wanted)
-    owed = []
-    for branch, wish in wanted.items():
-        held = branch.held.get(gpu_type, 0)
-        short = int(own.get(branch, 0)) - held
-        if branch.name != spec.team and wish > held and short > 0:
-            owed.append((branch.name, short))
+    lines = balance(snapshot, gpu_type)
+    owed = [(line.node, line.owed) for line in lines if line.team and line.owed and line.node != spec.team]
     return tuple(sorted(owed, key=lambda entry: (-entry[1], entry[0])))

@@ -29,8 +29,8 @@ from scheduler.core.types import (
     StopCause,
 )
 
-REASONS_MS = 86_400_000
-"""Nobody reads why jobs wait meanwhile, so it is not looked at anew."""
+REASONS_MS = 30 * attempts.DAY_MS
+"""Nobody reads why jobs wait meanwhile, so that is not asked anew within any time looked ahead."""
 SETTLING = 6
 """Plans at the very beginning that may follow each other at once; later ones are at least a grain apart."""
 
@@ -57,13 +57,17 @@ class Course:
 
 
 class Rollout:
-    """One way forward. ``grain_ms`` is how far apart plans are at least: what is due in between happens together."""
+    """One way forward. Plans are ``grain_ms`` apart at least, and what is due in between happens together; with
+    ``coarse`` that grows to one ``coarse``-th of the time looked ahead."""
 
-    def __init__(self, snapshot: Snapshot, policy: Policy, now_ms: int, grain_ms: int = 30_000) -> None:
+    def __init__(
+        self, snapshot: Snapshot, policy: Policy, now_ms: int, grain_ms: int = 30_000, coarse: int | None = None
+    ) -> None:
         self._snapshot = snapshot
         self._policy = replace(policy, reason_every_ms=REASONS_MS, repair=False)
-        self._now_ms = max(now_ms, snapshot.now_ms)
+        self._begun_ms = self._now_ms = max(now_ms, snapshot.now_ms)
         self._grain_ms = grain_ms
+        self._coarse = coarse
         self._due: list[tuple[int, str, int]] = []
         self._gangs: dict[str, dict[str, GangReport]] = {name: {} for name in snapshot.nodes}
         self.course = Course(until_ms=self._now_ms - 1)
@@ -99,7 +103,11 @@ class Rollout:
         if made.changes and self.course.plans < SETTLING:
             return self._now_ms
         times = [at for at in (made.wake_ms, self._due[0][0] if self._due else None) if at is not None]
-        return max(min(times), self._now_ms + self._grain_ms) if times else None
+        return max(min(times), self._now_ms + self._apart_ms()) if times else None
+
+    def _apart_ms(self) -> int:
+        ahead = self._now_ms - self._begun_ms
+        return self._grain_ms if self._coarse is None else max(self._grain_ms, ahead // self._coarse)
 
     def _apply(self, made: Plan) -> None:
         snapshot = self._snapshot
@@ -119,16 +127,10 @@ class Rollout:
         for event in change.events:
             if event.kind is EventKind.STOP and event.detail["cause"] in attempts.FOR_OTHERS:
                 cause = StopCause(event.detail["cause"])
-                lost = self._lost_ms(job, cause)
+                lost = attempts.lost_if_stopped_ms(job, cause, self._policy, self._now_ms)
                 self.course.stops.append(Stopping(job.id, cause, event.detail["for"], self._now_ms, lost))
         if change.decision.phase is Phase.STARTING and job.phase is Phase.PENDING:
             self.course.starts.setdefault(job.id, self._now_ms)
-
-    def _lost_ms(self, job: Job, cause: StopCause) -> int:
-        saves = job.spec.checkpoint
-        if saves is not None and saves.takes_ms <= self._policy.grace_ms and job.phase is Phase.RUNNING:
-            return 0
-        return attempts.work_done_ms(job, self._now_ms) - job.decision.saved_work_ms
 
     # --- what the agents would do -------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ import pytest
 
 from scheduler.core.forecast import FINEST_MS, HORIZON_MS, forecast
 from scheduler.core.scratch import records
-from scheduler.core.types import JobIntent
+from scheduler.core.types import JobIntent, Window
 from tests.builders import HOUR, Cluster, picture, spec
 
 
@@ -52,6 +52,18 @@ def test_a_job_behind_another_starts_when_that_has_used_up_its_limit():
     cluster.tick()
     cluster.snapshot.set_job_intent("b", JobIntent(spec("b", 8, after=("a",))))
     assert starts(cluster) == {"b": near(HOUR)}
+
+
+def test_a_job_that_leaves_for_maintenance_goes_on_elsewhere_with_its_work():
+    cluster = Cluster("r1: 2xH100")
+    cluster.submit("a", 8, max_runtime_ms=3 * HOUR)
+    cluster.tick()
+    (host,) = cluster.on("a")
+    intent = cluster.snapshot.nodes[host].intent
+    assert intent is not None
+    cluster.snapshot.set_node_intent(host, replace(intent, maintenance=(Window(HOUR, 9 * HOUR),)))
+    cluster.snapshot.set_job_intent("b", JobIntent(spec("b", 8, after=("a",))))
+    assert starts(cluster) == {"b": near(3 * HOUR)}
 
 
 def test_a_held_job_is_unknown():

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from scheduler.core.rollout import Course, Rollout
 from scheduler.core.scratch import Scratch, records
-from scheduler.core.types import Policy, StopCause
+from scheduler.core.types import OnLoss, Policy, StopCause
 from tests.builders import HOUR, MINUTE, Cluster, team
 
 
@@ -68,6 +70,33 @@ def test_it_ends_when_it_is_enough() -> None:
     assert course.until_ms < 10 * HOUR
     way = Rollout(Scratch().follow(records(cluster.snapshot)), Policy(), cluster.now_ms)
     assert way.run(100 * HOUR, 100, lambda: True).plans == 0
+
+
+def test_one_who_begins_anew_loses_all_even_where_it_saves() -> None:
+    cluster = Cluster("r1: 2xH100", quota=[team("a"), team("b")])
+    for name in ("x", "y"):
+        cluster.submit(name, 8, team="a", on_preemption=OnLoss.RESTART)
+    cluster.tick()
+    cluster.tick(600)
+    cluster.submit("z", 8, team="b")
+    (stop,) = roll(cluster).stops
+    assert stop.lost_ms == 10 * MINUTE
+
+
+@pytest.mark.parametrize(
+    ("coarse", "apart_ms"),
+    [pytest.param(None, MINUTE, id="the same all along"), pytest.param(20, HOUR, id="a twentieth of the time ahead")],
+)
+def test_how_far_apart_plans_are_far_ahead(coarse: int | None, apart_ms: int) -> None:
+    """What is due in between happens together: after 20 hours the second job's half minute may come out as an hour."""
+    cluster = Cluster("r1: 1xH100")
+    for number, runs_ms in enumerate((20 * HOUR, MINUTE // 2, MINUTE // 2)):
+        cluster.submit(f"j{number}", 8, max_runtime_ms=runs_ms, submitted_ms=number)
+        cluster.tick()
+    assert cluster.running() == ["j0"]
+    way = Rollout(Scratch().follow(records(cluster.snapshot)), Policy(), cluster.now_ms, MINUTE, coarse)
+    starts = way.run(100 * HOUR, 200).starts
+    assert starts["j2"] - starts["j1"] >= apart_ms
 
 
 def test_it_agrees_with_a_cluster_that_lives_through_it() -> None:
