@@ -73,7 +73,7 @@ class Why:
         self._draft = draft
         self._limits = limits
         self._groups: dict[Group, Reason] = {}
-        self._passed: set[Group] = set()
+        self._passed: dict[Group, None] = {}
         self._by_shape: dict[Shape, Reason | None] = {}
 
     def note(self, group: Group, reason: Reason) -> None:
@@ -87,7 +87,7 @@ class Why:
 
     def passed(self, group: Group) -> None:
         """A job of the group found no place."""
-        self._passed.add(group)
+        self._passed[group] = None
 
     def write(self) -> None:
         """Write each reason that differs from the one on record."""
