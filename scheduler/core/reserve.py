@@ -192,12 +192,18 @@ class Holds:
                 self._in_force.add(name)
 
     def awaits_stops(self, held: Reservation) -> bool:
-        """Whether somebody is being stopped for it, or on its nodes."""
+        """Whether somebody is being stopped for it, on its nodes, or below a ceiling that it is under, too."""
         snapshot = self._snapshot
         if held.job in snapshot.stopping_for:
             return True
         nodes = (snapshot.nodes.get(name) for name in held.nodes)
-        return any(node is not None and not snapshot.stopping.isdisjoint(node.jobs) for node in nodes)
+        if any(node is not None and not snapshot.stopping.isdisjoint(node.jobs) for node in nodes):
+            return True
+        assert held.job is not None
+        path = snapshot.quota.leaf(snapshot.jobs[held.job].spec.team).path
+        capped = {branch for branch in path if held.gpu_type in branch.node.ceiling}
+        leaves = (snapshot.jobs[name].leaf for name in snapshot.stopping) if capped else ()
+        return any(leaf is not None and not capped.isdisjoint(leaf.path) for leaf in leaves)
 
     def kept_below(self, branch: Branch, gpu_type: str, asker: Asker) -> int:
         """GPUs below a ceiling that stops made free, or will, for others whom the asker may not pass."""
