@@ -6,9 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
 
-from scheduler.core.orders import orders
-
 from nodes.protocol import digest, encode_assignments
+from scheduler.core.orders import orders
 from scheduler.core.snapshot import Snapshot
 from scheduler.picture import Picture, Touched
 
