@@ -82,7 +82,9 @@ class Storm:
     # --- what there is
 
     def _make_fleet(self) -> tuple[list[Mapping], list[str]]:
-        rng, fleet, hosts = self._rng, [], []
+        rng = self._rng
+        fleet: list[Mapping] = []
+        hosts: list[str] = []
         types = rng.choice([["H100"], ["H100"], ["H100", "A100"]])
         for az in ("az1", "az2")[: rng.choice([1, 1, 2])]:
             for rack in range(rng.randint(1, 3)):
@@ -251,7 +253,7 @@ def _back_first(lines: list[Line], held: set[str]) -> Iterator[str]:
     asked_for: dict[str, str | None] = {}
     left: dict[str, tuple[float, set[str]]] = {}
     for line in lines:
-        kind, job = line["kind"], line.get("job")
+        kind, job = line["kind"], str(line.get("job"))
         if kind == "stop":
             asked_for[job] = line["for"]
         elif kind == "release":
