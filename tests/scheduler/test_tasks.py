@@ -134,6 +134,9 @@ def test_every_task_has_a_queue_and_every_beat_expires() -> None:
         "scheduler.tasks.sweep_outbox": "recording",
         "scheduler.tasks.fold_counts": "recording",
         "scheduler.tasks.refresh_forecast": "default",
+        "scheduler.tasks.carry_out_quota_edits": "default",
+        "scheduler.tasks.keep_frames": "default",
+        "scheduler.tasks.let_go": "default",
     }
     assert isinstance(queues["scheduler.tasks.tick"], Broadcast)
     beats: dict[str, Any] = settings.CELERY_BEAT_SCHEDULE

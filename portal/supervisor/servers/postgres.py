@@ -52,7 +52,7 @@ def program(data: Path, sockets: Path, *, durable: bool = True) -> Program:
     user, capabilities = identity(data.parent)
     _private_directory(sockets, user)
     initialise(data, user, capabilities, durable=durable)
-    forget_dead_postmaster(data)
+    forget_dead_postmaster(data, sockets)
     options = ["listen_addresses=", f"unix_socket_directories={sockets}", "max_connections=200", "shared_buffers=64MB"]
     if not durable:
         options += ["fsync=off", "synchronous_commit=off", "full_page_writes=off"]
@@ -114,25 +114,28 @@ def _private_directory(path: Path, user: str | None) -> None:
         shutil.chown(path, user, user)
 
 
-def forget_dead_postmaster(data: Path, within_s: float = 5.0) -> None:
-    """Remove the pid file of a postmaster that is dead but that nobody has reaped.
+def forget_dead_postmaster(data: Path, sockets: Path, within_s: float = 5.0) -> None:
+    """Remove the pid files, of the data and of the socket, of a postmaster that is dead but that nobody has reaped.
 
-    PostgreSQL asks with a signal whether the process of the file lives, and a zombie says yes: after a kill it could
+    PostgreSQL asks with a signal whether the process of such a file lives, and a zombie says yes: after a kill it could
     not start until init cleans up, and in a container without one, never. The caller holds the directory, so that the
     processes that may still be at work in it are those of the dead postmaster, which end by themselves.
 
     Raises:
         CannotStart: they do not.
     """
-    note = data / "postmaster.pid"
-    if not note.exists() or not _is_zombie(note.read_text().split("\n", 1)[0]):
-        return
+    notes = [note for note in (data / "postmaster.pid", *sockets.glob(".s.PGSQL.*.lock")) if _is_of_zombie(note)]
     deadline = time.monotonic() + within_s
-    while _at_work_in(data):
+    while notes and _at_work_in(data):
         if time.monotonic() > deadline:
             raise CannotStart(f"PostgreSQL processes of an earlier run still work in {data}")
         time.sleep(0.05)
-    note.unlink()
+    for note in notes:
+        note.unlink()
+
+
+def _is_of_zombie(note: Path) -> bool:
+    return note.exists() and _is_zombie(note.read_text().split("\n", 1)[0])
 
 
 def _is_zombie(pid: str) -> bool:

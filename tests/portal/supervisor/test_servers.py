@@ -53,15 +53,18 @@ def zombie() -> Iterator[int]:
     child.wait()
 
 
-def test_the_pid_file_of_a_dead_postmaster_that_nobody_reaped_is_removed(tmp_path: Path, zombie: int) -> None:
-    (tmp_path / "postmaster.pid").write_text(f"{zombie}\n{tmp_path}\n")
-    postgres.forget_dead_postmaster(tmp_path)
-    assert not (tmp_path / "postmaster.pid").exists()
+@pytest.mark.parametrize("name", ["postmaster.pid", ".s.PGSQL.5432.lock"])
+def test_the_pid_file_of_a_dead_postmaster_that_nobody_reaped_is_removed(
+    tmp_path: Path, zombie: int, name: str
+) -> None:
+    (tmp_path / name).write_text(f"{zombie}\n{tmp_path}\n")
+    postgres.forget_dead_postmaster(tmp_path, tmp_path)
+    assert not (tmp_path / name).exists()
 
 
 def test_the_pid_file_of_a_postmaster_that_lives_stays(tmp_path: Path) -> None:
     (tmp_path / "postmaster.pid").write_text(f"{os.getpid()}\n{tmp_path}\n")
-    postgres.forget_dead_postmaster(tmp_path)
+    postgres.forget_dead_postmaster(tmp_path, tmp_path)
     assert (tmp_path / "postmaster.pid").exists()
 
 
@@ -69,6 +72,6 @@ def test_what_a_dead_postmaster_left_running_keeps_the_next_one_out(tmp_path: Pa
     (tmp_path / "postmaster.pid").write_text(f"{zombie}\n{tmp_path}\n")
     with subprocess.Popen(["sleep", "60"], cwd=tmp_path) as backend:
         with pytest.raises(CannotStart, match="still work in"):
-            postgres.forget_dead_postmaster(tmp_path, within_s=0.1)
+            postgres.forget_dead_postmaster(tmp_path, tmp_path, within_s=0.1)
         backend.kill()
     assert (tmp_path / "postmaster.pid").exists()
