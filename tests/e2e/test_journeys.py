@@ -28,6 +28,12 @@ def sign_in_by_keyboard(page: Page, system: System, role: str) -> None:
     page.keyboard.type(person["password"])
     page.keyboard.press("Enter")
     page.get_by_role("navigation", name="Main").wait_for()
+    listening(page)
+
+
+def listening(page: Page) -> None:
+    """Wait until the page's script answers to keys: it then shows the way to their sheet."""
+    page.locator("[data-keys-open]").wait_for()
 
 
 def press(page: Page, *keys: str) -> None:
@@ -97,8 +103,10 @@ def test_a_researcher_by_keyboard(page: Page, quiet_system: System) -> None:
     press(page, "Enter")
     page.locator("#phase", has_text="Running").wait_for(timeout=RUNNING_WITHIN_MS)
 
+    listening(page)
     press(page, "g", "j")
     page.wait_for_url("**/jobs/")
+    listening(page)
     press(page, "j", "x", "c")
     page.get_by_role("button", name="Cancel: 1 job").wait_for()
     press(page, "Enter")
@@ -140,8 +148,11 @@ def test_a_team_admin_by_keyboard(page: Page, quiet_system: System) -> None:
         press(page, "Tab")
     press(page, "Enter")
     page.get_by_role("heading", name=RUNS).wait_for()
+    listening(page)
     press(page, "?")
     page.get_by_role("dialog", name="Keys").wait_for()
+    press(page, "Escape")
+    page.get_by_role("dialog", name="Keys").wait_for(state="hidden")
 
 
 def test_single_keys_can_be_switched_off(page: Page, quiet_system: System) -> None:
