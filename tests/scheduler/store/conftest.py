@@ -41,7 +41,7 @@ def _memory(prefix: str) -> Seam:
 
 
 def _etcd(prefix: str, server: EtcdServer) -> Seam:
-    store = EtcdStore(server.url, timeout_s=3)
+    store = EtcdStore(server.url, timeout_s=6)  # a disk under load may take seconds for a flush
 
     def recovery() -> None:
         server.start()
