@@ -19,6 +19,7 @@ from scheduler.core.types import Assignment, NodeReport
 
 REGISTER_PATH = "/api/v1/agent/register"
 SYNC_PATH = "/api/v1/agent/sync"
+LOGS_PATH = "/api/v1/agent/logs"
 
 NOTHING_KNOWN = ""
 """What an agent that has never been told anything sends as ``known``: it differs from the hash of every answer."""
@@ -102,6 +103,49 @@ class SyncAnswer(msgspec.Struct, frozen=True):
     wait_s: float
     time_ms: int
     assignments: tuple[Assignment, ...] | None = None
+
+
+class LogPiece(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A stretch of what one rank has written (stdout and stderr together), from byte ``start`` on; base64 in JSON.
+
+    Without ``data`` it only asks where to go on. ``over``: the rank has ended and this is the last there is.
+    """
+
+    job: str
+    attempt: int
+    rank: int
+    start: int
+    data: bytes = b""
+    over: bool = False
+
+
+class LogsRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the ranks of a node have written. The same piece sent again changes nothing."""
+
+    node: str
+    pieces: tuple[LogPiece, ...]
+
+
+class LogTaken(msgspec.Struct, frozen=True):
+    """What became of a piece. What lies before ``kept`` is kept or was given up; the next piece starts at ``next``.
+
+    ``next`` is before ``kept`` where the last piece is still short: it is sent again with more behind it. ``refused``
+    says why nothing of this rank is wanted; nothing more of it should be sent.
+    """
+
+    job: str
+    attempt: int
+    rank: int
+    next: int
+    kept: int
+    refused: str = ""
+
+
+class LogsAnswer(msgspec.Struct, frozen=True):
+    """In the order of the pieces. What is new should be sent every ``every_s`` seconds."""
+
+    taken: tuple[LogTaken, ...]
+    every_s: float
 
 
 def boot_id(generation: int, randomness: bytes) -> str:

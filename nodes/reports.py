@@ -13,6 +13,8 @@ MAX_GANGS_A_GPU = 4
 MAX_RANK = 1 << 20
 MAX_NUMBER = 1 << 53
 """The largest whole number that every JSON reader keeps exact."""
+MAX_ADDRESS = 2048
+"""Characters of a checkpoint's address."""
 
 _JOB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:\[\]-]{0,63}")
 _EXIT_CODES = range(-255, 256)
@@ -77,6 +79,10 @@ def _gang_problems(gang: GangReport, gpus: int) -> Iterator[tuple[str, str]]:
         yield "saved_work_ms", "must not be negative"
     if not 0 <= gang.saved_at_ms < MAX_NUMBER:
         yield "saved_at_ms", "must not be negative"
+    if len(gang.manifest) > MAX_ADDRESS or "\0" in gang.manifest:
+        yield "manifest", f"must be an address of at most {MAX_ADDRESS} characters"
+    if not 0 <= gang.step < MAX_NUMBER:
+        yield "step", "must not be negative"
     if len(gang.ranks) > gpus:
         yield "ranks", f"must be at most {gpus}, one a GPU of this node"
     if len({rank.rank for rank in gang.ranks}) != len(gang.ranks):

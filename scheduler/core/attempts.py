@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 from scheduler.core.job import Job
 from scheduler.core.types import (
@@ -64,10 +64,14 @@ def bound(job: Job, allocation: tuple[Slice, ...], gpu_type: str, policy: Policy
         stop=old.stop,
         avoid=old.avoid,
         met=old.met,
+        manifest=old.manifest,
+        resume_from=old.manifest,
     )
     gpus = indices(allocation)
     placed = [[part.node, list(part.gpus)] for part in allocation]
     detail = {"gpus": gpus, "fence": fence, "phase": "STARTING", "allocation": placed, "gpu_type": gpu_type}
+    if decision.resume_from:
+        detail["resume_from"] = decision.resume_from
     return decision, [Event(EventKind.BIND, now_ms, job.id, None, decision.attempt, detail)]
 
 
@@ -85,10 +89,21 @@ def started(job: Job, now_ms: int) -> Moved:
     return decision, [tell(EventKind.START, job, decision, now_ms)]
 
 
-def saved(job: Job, decision: JobDecision, work_ms: int, at_ms: int, now_ms: int) -> Moved:
+class Saved(Protocol):
+    """A complete checkpoint as nodes report it: when it was complete, its address and step where it has one."""
+
+    saved_at_ms: int
+    manifest: str
+    step: int
+
+
+def saved(job: Job, decision: JobDecision, what: Saved, work_ms: int, now_ms: int) -> Moved:
     """A newer complete checkpoint, holding ``work_ms`` of useful work, is known."""
-    decision = replace(decision, saved_work_ms=work_ms, saved_at_ms=at_ms)
-    return decision, [tell(EventKind.CHECKPOINT, job, decision, now_ms, work_ms=work_ms)]
+    decision = replace(decision, saved_work_ms=work_ms, saved_at_ms=what.saved_at_ms, manifest=what.manifest)
+    detail: dict[str, Any] = {"work_ms": work_ms}
+    if what.manifest:
+        detail |= {"manifest": what.manifest, "step": what.step, "saved_at_ms": what.saved_at_ms}
+    return decision, [tell(EventKind.CHECKPOINT, job, decision, now_ms, **detail)]
 
 
 def asked(job: Job, cause: StopCause, deadline_ms: int, for_job: str | None, now_ms: int) -> Moved:
@@ -173,7 +188,8 @@ def returned(job: Job, decision: JobDecision, now_ms: int, cause: StopCause | No
     done = work_done_ms(job, now_ms)
     wish = on_loss(job, cause)
     kept = 0 if wish is OnLoss.RESTART else min(decision.saved_work_ms, done)
-    decision = replace(decision, lost_ms=decision.lost_ms + done - kept, saved_work_ms=kept)
+    manifest = decision.manifest if kept else ""
+    decision = replace(decision, lost_ms=decision.lost_ms + done - kept, saved_work_ms=kept, manifest=manifest)
     if cause is StopCause.CANCEL:
         return ended(job, decision, Phase.CANCELLED, now_ms)
     if cause is StopCause.TIME_LIMIT or wish is OnLoss.FAIL:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from scheduler.core.checkpoints import known_torn
 from scheduler.core.job import Job
 from scheduler.core.snapshot import Snapshot
 from scheduler.core.topology import Node
@@ -29,6 +30,8 @@ class Sight:
     acknowledged: bool = True
     saved_work_ms: int | None = None
     saved_at_ms: int = 0
+    manifest: str = ""
+    step: int = 0
     exits: list[tuple[int, int]] = field(default_factory=list)
 
 
@@ -43,7 +46,7 @@ def look(snapshot: Snapshot, job: Job) -> Sight:
         if gang is None or gang.attempt != job.decision.attempt:
             _unlisted(sight, job, node)
         else:
-            _listed(sight, gang, node)
+            _listed(sight, job, gang, node)
     return sight
 
 
@@ -73,7 +76,7 @@ def _unlisted(sight: Sight, job: Job, node: Node) -> None:
         sight.lost.append((node.name, "its ranks are gone"))
 
 
-def _listed(sight: Sight, gang: GangReport, node: Node) -> None:
+def _listed(sight: Sight, job: Job, gang: GangReport, node: Node) -> None:
     living = ready = stopped = False
     ready = True
     for rank in gang.ranks:
@@ -98,5 +101,7 @@ def _listed(sight: Sight, gang: GangReport, node: Node) -> None:
     if stopped:
         sight.lost.append((node.name, "its agent stopped the ranks"))
         sight.ready = False
-    if sight.saved_work_ms is None or gang.saved_work_ms < sight.saved_work_ms:
-        sight.saved_work_ms, sight.saved_at_ms = gang.saved_work_ms, gang.saved_at_ms
+    saved_work_ms = job.decision.saved_work_ms if known_torn(job, gang) else gang.saved_work_ms
+    if sight.saved_work_ms is None or saved_work_ms < sight.saved_work_ms:
+        sight.saved_work_ms, sight.saved_at_ms = saved_work_ms, gang.saved_at_ms
+        sight.manifest, sight.step = gang.manifest, gang.step

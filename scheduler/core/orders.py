@@ -38,6 +38,7 @@ def _assignment(job: Job, node: str) -> Assignment:
         deadline_ms=stop.deadline_ms if ending and stop is not None else decision.deadline_ms,
         saved_work_ms=decision.banked_ms,
         spec=job.spec,
+        resume_from=decision.resume_from,
     )
 
 

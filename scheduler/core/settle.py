@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from scheduler.core import attempts, health
+from scheduler.core.checkpoints import fallen_back
 from scheduler.core.draft import Draft
 from scheduler.core.job import Job
 from scheduler.core.lifecycle import planned_end_ms
@@ -27,6 +28,8 @@ def settle(draft: Draft) -> None:
 
 
 def _settle_job(draft: Draft, job: Job) -> None:
+    if (moved := fallen_back(job, draft.now_ms)) is not None:
+        draft.decide(job, *moved)
     match job.phase:
         case Phase.PENDING:
             _pending(draft, job)
@@ -125,7 +128,7 @@ def _newer_checkpoint(draft: Draft, job: Job, sight: Sight) -> attempts.Moved:
     work = sight.saved_work_ms
     if work is None or work <= job.decision.saved_work_ms:
         return job.decision, []
-    return attempts.saved(job, job.decision, work, sight.saved_at_ms, draft.now_ms)
+    return attempts.saved(job, job.decision, sight, work, draft.now_ms)
 
 
 def _acknowledged(draft: Draft, job: Job, decision: JobDecision, sight: Sight, events: list[Event]) -> None:
@@ -133,9 +136,8 @@ def _acknowledged(draft: Draft, job: Job, decision: JobDecision, sight: Sight, e
     stop = decision.stop
     assert stop is not None
     if not events and sight.saved_work_ms is not None:
-        decision, events = attempts.saved(
-            job, decision, max(sight.saved_work_ms, decision.saved_work_ms), sight.saved_at_ms, draft.now_ms
-        )
+        work_ms = max(sight.saved_work_ms, decision.saved_work_ms)
+        decision, events = attempts.saved(job, decision, sight, work_ms, draft.now_ms)
     until = draft.now_ms if stop.deadline_ms is None else max(draft.now_ms, stop.deadline_ms)
     decision = replace(decision, stop=replace(stop, saved=True), deadline_ms=until + draft.policy.kill_timeout_ms)
     draft.decide(job, decision, events)

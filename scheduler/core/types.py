@@ -185,13 +185,32 @@ class JobSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class Torn:
+    """What was found out about a job's newest checkpoint: ``manifest`` is of no use, and ``why``.
+
+    ``instead`` is the newest good one, empty for none. It was complete at ``saved_at_ms`` and holds ``work_ms`` of
+    useful work.
+    """
+
+    manifest: str
+    instead: str = ""
+    work_ms: int = 0
+    saved_at_ms: int = 0
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class JobIntent:
-    """``intent/jobs/<job>``: what its people want of a job now. ``version`` rises with each change of the wish."""
+    """``intent/jobs/<job>``: what its people want of a job now. ``version`` rises with each change of the wish.
+
+    ``torn`` is what is known against the checkpoint that was its newest when somebody last looked.
+    """
 
     spec: JobSpec
     version: int = 1
     cancel: bool = False
     hold: bool = False
+    torn: Torn | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +314,8 @@ class GangReport:
     """The ranks of one attempt on one node.
 
     ``saved_work_ms`` is the useful work, over all attempts, that the newest complete checkpoint holds, and
-    ``saved_at_ms`` when it was complete. ``acknowledged`` turns true when the checkpoint asked for by a stop is done.
+    ``saved_at_ms`` when it was complete; ``manifest`` is its address, where it has one, and ``step`` how far the
+    training was. ``acknowledged`` turns true when the checkpoint asked for by a stop is done.
     """
 
     job: str
@@ -304,6 +324,8 @@ class GangReport:
     saved_work_ms: int = 0
     saved_at_ms: int = 0
     acknowledged: bool = False
+    manifest: str = ""
+    step: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,7 +376,8 @@ class JobDecision:
 
     ``attempt`` is 0 before the first bind. ``allocation`` is in the order of ranks: rank 0 is the first GPU of the
     first slice. ``fence`` is the fencing token under which the attempt was bound. ``saved_work_ms`` is the useful
-    work that the newest good checkpoint holds; ``banked_ms`` what the current attempt started from.
+    work that the newest good checkpoint holds, the one at ``manifest`` where it has an address; ``banked_ms`` what the
+    current attempt started from, ``resume_from`` the address of that.
     ``restarts`` counts attempts after the first, ``failures`` those that ended by the user's own fault (they use up
     ``max_restarts``), ``stopped_ms`` the moments of the planned stops of the last day, for the bound on them.
     ``met`` names the jobs out of ``spec.after`` that are known to have succeeded: their records may be gone by now.
@@ -383,6 +406,8 @@ class JobDecision:
     reason: Reason | None = None
     avoid: tuple[str, ...] = ()
     met: tuple[str, ...] = ()
+    manifest: str = ""
+    resume_from: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -437,6 +462,8 @@ class EventKind(StrEnum):
     START = "start"
     STOP = "stop"
     CHECKPOINT = "checkpoint"
+    TORN = "torn"
+    """The newest checkpoint turned out to be of no use: the one before it counts."""
     EXIT = "exit"
     RELEASE = "release"
     END = "end"
@@ -508,7 +535,8 @@ class Assignment:
     """What should be of one attempt on one node. An attempt that an agent runs and is not assigned must go at once.
 
     ``ranks`` and ``gpus`` run in parallel. ``deadline_ms`` belongs to the action: by when to be READY, or the end of
-    the grace. ``saved_work_ms`` is what a resume starts from.
+    the grace. ``saved_work_ms`` is what a resume starts from, ``resume_from`` the address of that checkpoint; it may
+    change until the ranks are released.
     """
 
     job: str
@@ -523,6 +551,7 @@ class Assignment:
     deadline_ms: int | None
     saved_work_ms: int
     spec: JobSpec
+    resume_from: str = ""
 
 
 # --- how the planner is tuned -----------------------------------------------------------------------------------
