@@ -45,6 +45,7 @@ class Kind(StrEnum):
     JOB_HOLD = "job_hold"
     JOB_RELEASE = "job_release"
     JOB_PRIORITY = "job_priority"
+    JOB_CHANGE = "job_change"
 
 
 WORDS = {
@@ -61,6 +62,7 @@ WORDS = {
     Kind.JOB_HOLD: "Hold a job",
     Kind.JOB_RELEASE: "Release a job",
     Kind.JOB_PRIORITY: "Change a job's priority",
+    Kind.JOB_CHANGE: "Change a job",
 }
 
 
@@ -184,13 +186,13 @@ def cancel_reservation(user: User, reservation_id: str, reason: str) -> Reservat
     return row
 
 
-def on_job(user: User, kind: Kind, job: Job, ask: Callable[[str], Job], reason: str = "") -> Job:
-    """Cancel, hold or release a job by ``ask``; what is somebody else's is noted in the audit."""
+def on_job(user: User, kind: Kind, job: Job, ask: Callable[[str], Job], reason: str = "", **more: Any) -> Job:
+    """Have something done to a job by ``ask``; what is somebody else's is noted in the audit, with ``more``."""
     if user.pk == job.submitted_by_id or job.owner.casefold() == user.email.casefold():
         return ask(job.pk)
     with transaction.atomic():
         asked = ask(job.pk)
-        detail = {"team": job.team.name, "owner": job.owner, "gpus": job.gpus, "state": job.state}
+        detail = {"team": job.team.name, "owner": job.owner, "gpus": job.gpus, "state": job.state, **more}
         _note(user, kind, job.name, reason, timezone.now(), job=job.pk, detail=detail)
     return asked
 

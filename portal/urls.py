@@ -5,7 +5,7 @@ from django.urls import URLPattern, URLResolver, include, path
 from portal.adminsite.registered import administration
 from portal.api.health import healthz, readyz
 from portal.api.metrics import metrics
-from portal.views import cluster, incidents, job, jobs, planned, quota_edit, quotas, saved_views
+from portal.views import cluster, incidents, job, job_changes, jobs, planned, quota_edit, quotas, saved_views
 from portal.views.audit import audit
 from portal.views.bulk import bulk
 from portal.views.home import home
@@ -38,6 +38,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("submit/outlook/", outlook, name="submit-outlook"),
     path("submit/fields/", filled, name="submit-fields"),
     path("jobs/<str:job_id>/", job.job, name="job"),
+    path("jobs/<str:job_id>/change/", job_changes.change, name="job-change"),
+    path("jobs/<str:job_id>/again/", job_changes.again, name="job-again"),
     path("jobs/<str:job_id>/cancel/", job.cancel, name="job-cancel"),
     path("jobs/<str:job_id>/hold/", job.hold, name="job-hold"),
     path("jobs/<str:job_id>/release/", job.release, name="job-release"),

@@ -16,7 +16,7 @@ from django.utils.safestring import SafeString
 
 from portal.forms.submit import HINT_WORDS
 from portal.views.preferences import preference_of, zone_of
-from portal.views.words import reason_words
+from portal.views.words import duration_words, gpu_hours_words, reason_words
 from scheduler.core.types import Hint
 
 register = template.Library()
@@ -25,6 +25,7 @@ NO_VALUE = "–"
 SECTION = {
     "submit": "jobs",
     "job": "jobs",
+    "job-change": "jobs",
     "jobs-bulk": "jobs",
     "node": "nodes",
     "operate": "nodes",
@@ -96,16 +97,9 @@ def duration(span: int | float | timedelta | None) -> str:
     return duration_words(int(span.total_seconds() * 1000) if isinstance(span, timedelta) else int(span))
 
 
-def duration_words(span_ms: int) -> str:
-    seconds = span_ms // 1000
-    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
-    if days:
-        return f"{days} d {hours % 24} h"
-    if hours:
-        return f"{hours} h {minutes % 60:02} min"
-    if minutes:
-        return f"{minutes} min {seconds % 60:02} s"
-    return f"{seconds} s"
+@register.filter
+def gpu_hours(gpu_ms: int) -> str:
+    return gpu_hours_words(gpu_ms)
 
 
 @register.filter

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from itertools import groupby
 from typing import Any, cast
 
@@ -15,13 +15,14 @@ from django.views.decorators.http import require_POST, require_safe
 
 from portal import operations
 from portal.accounts.models import User
-from portal.accounts.permissions import standing_of
+from portal.accounts.permissions import Standing, standing_of
 from portal.foreseeing import expected_starts
 from portal.operations import Kind
 from portal.views import present
 from portal.views.jobs import job_seen
-from portal.views.timeline import Attempt, attempts
-from scheduler import clock, selectors, services
+from portal.views.operate import reason_of
+from portal.views.timeline import Attempt, Whom, attempts, beneficiaries, lost
+from scheduler import clock, connections, selectors, services
 from scheduler.core.types import TERMINAL, Phase
 from scheduler.models import Job
 
@@ -40,10 +41,11 @@ def job(request: HttpRequest, job_id: str) -> HttpResponse:
 
 def _context(request: HttpRequest, found: Job) -> dict[str, Any]:
     standing = standing_of(request)
-    now_ms = clock.now_ms()
+    now_ms, expected = clock.now_ms(), expected_starts()
     live = None if found.state in TERMINAL else present.live_job(found.pk)
     phase = Phase(live.phase if live is not None else found.state)
-    history = attempts(found.submitted_at, selectors.job_events(found.pk)[:MOST_EVENTS])
+    events = list(selectors.job_events(found.pk)[:MOST_EVENTS])
+    history = attempts(found.submitted_at, events, _others(standing, beneficiaries(events)))
     allocation = list(live.allocation) if live is not None else _recorded_places(found)
     return {
         "job": found,
@@ -52,15 +54,28 @@ def _context(request: HttpRequest, found: Job) -> dict[str, Any]:
         "over": phase in TERMINAL,
         "attempts": list(reversed(history)),
         "bars": bars(history, now_ms),
+        "lost": lost(history),
         "racks": by_rack(allocation),
         "hosts": len(allocation),
         "why": present.why(found.pk, now_ms, standing.team_names) if phase is Phase.PENDING else None,
-        "expected_ms": expected_starts().start_ms(found.pk, now_ms) if phase is Phase.PENDING else None,
+        "expected_ms": expected.start_ms(found.pk, now_ms) if phase is Phase.PENDING else None,
+        "forecast_ms": expected.made_ms,
         "started_ms": live.started_ms if live is not None else None,
+        "may_submit": standing.may_submit_to(found.team.name),
+        "once": connections.ids(),
         "may_act": standing.may_act_on(found.team.name, found.submitted_by_id, found.owner),
         "freshness": present.freshness(),
         "now_ms": now_ms,
     }
+
+
+def _others(standing: Standing, ids: Collection[str]) -> dict[str, Whom]:
+    """The jobs with these ids as far as this person may know them."""
+    found = {}
+    for job_id, one in selectors.jobs_named(ids).items():
+        seen = standing.sees_jobs_of(one.team.name)
+        found[job_id] = Whom(job_id if seen else None, one.name if seen else None, one.team.name, one.priority)
+    return found
 
 
 def _recorded_places(found: Job) -> list[dict[str, Any]]:
@@ -106,7 +121,7 @@ def _wish(job_id: str, request: HttpRequest, kind: Kind, ask: Callable[[str], Jo
     if not standing_of(request).may_act_on(found.team.name, found.submitted_by_id, found.owner):
         raise PermissionDenied(f"Only its owner, an admin of {found.team.name} or on-call may do that to this job.")
     try:
-        operations.on_job(cast(User, request.user), kind, found, ask, request.POST.get("reason", "")[:500])
+        operations.on_job(cast(User, request.user), kind, found, ask, reason_of(request))
     except services.AlreadyOver:
         messages.warning(request, f"{found.name} was over already.")
     else:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
+from portal.views.words import duration_words, gpu_hours_words
 from scheduler.core.types import EventKind
 
 
@@ -26,19 +27,31 @@ class Recorded(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Whom:
+    """The job for whose sake another one was stopped. ``job`` and ``name`` are None where the reader may not know."""
+
+    job: str | None
+    name: str | None
+    team: str
+    priority: int
+
+
+@dataclass(frozen=True, slots=True)
 class Line:
     """One event in words. ``tone`` is the state whose colour marks it; empty for a neutral one."""
 
     at: datetime
     words: str
     tone: str = ""
+    whom: Whom | None = None
 
 
 @dataclass(slots=True)
 class Attempt:
     """One attempt. ``number`` 0 is the time before the first one. Times are None for what has not happened.
 
-    ``waited_since`` is when the wait that led to it began; ``freed`` when its GPUs were given back.
+    ``waited_since`` is when the wait that led to it began; ``freed`` when its GPUs were given back. ``lost_ms`` is the
+    useful work of each of its GPUs that its end cost, None while that is not known.
     """
 
     number: int
@@ -49,7 +62,14 @@ class Attempt:
     freed: datetime | None = None
     gpus: int = 0
     hosts: int = 0
+    cause: str = ""
+    whom: Whom | None = None
+    lost_ms: int | None = None
     lines: list[Line] = field(default_factory=list)
+
+    @property
+    def lost_gpu_ms(self) -> int:
+        return (self.lost_ms or 0) * self.gpus
 
     def spans(self, now: datetime) -> list[tuple[str, datetime, datetime]]:
         """What it spent its time on: (state, from, to), in order, without gaps."""
@@ -80,28 +100,61 @@ UNPLANNED = frozenset({"node_failure", "rank_failure", "start_timeout"})
 """Causes that stop an attempt without asking it."""
 
 
-def attempts(submitted: datetime, events: Iterable[Recorded]) -> list[Attempt]:
-    """The attempts of a job, oldest first; the last one may be a wait that has led to none yet."""
-    found = [Attempt(0, submitted)]
+def attempts(
+    submitted: datetime, events: Iterable[Recorded], others: Mapping[str, Whom] | None = None
+) -> list[Attempt]:
+    """The attempts of a job, oldest first; the last one may be a wait that has led to none yet.
+
+    ``others`` are the jobs for whose sake this one was stopped, by id, as far as the reader may know them.
+    """
+    found, over = [Attempt(0, submitted)], False
     for event in events:
-        now = found[-1]
-        if event.kind == EventKind.BIND:
-            now.number, now.bound = event.attempt, event.at
-            held = _held(event.detail)
-            now.gpus, now.hosts = sum(len(indices) for indices in held.values()), len(held)
-        elif event.kind == EventKind.START:
-            now.started = event.at
-        elif event.kind == EventKind.STOP:
-            now.stop_asked = now.stop_asked or event.at
-        line = _line(event, now)
+        _note(found[-1], event, others or {})
+        line = _line(event, found[-1])
         if line is not None:
-            now.lines.append(line)
+            found[-1].lines.append(line)
         if event.kind == EventKind.RELEASE:
-            now.freed = event.at
-            found.append(Attempt(0, event.at))
+            found[-1].freed = event.at
+            if not over:
+                found.append(Attempt(0, event.at))
         elif event.kind == EventKind.END:
+            over = True
             _end(found, event)
     return found
+
+
+def _note(now: Attempt, event: Recorded, others: Mapping[str, Whom]) -> None:
+    """Take in what an event tells of the attempt."""
+    if event.kind == EventKind.BIND:
+        now.number, now.bound = event.attempt, event.at
+        held = _held(event.detail)
+        now.gpus, now.hosts = sum(len(indices) for indices in held.values()), len(held)
+    elif event.kind == EventKind.START:
+        now.started = event.at
+    elif event.kind == EventKind.STOP:
+        now.stop_asked = now.stop_asked or event.at
+        now.cause, now.whom = str(event.detail.get("cause")), others.get(str(event.detail.get("for")))
+    elif event.kind == EventKind.RELEASE:
+        lost = event.detail.get("lost_ms")
+        now.lost_ms = lost if isinstance(lost, int) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """What all stops of a job cost together, and how many of them cost something."""
+
+    gpu_ms: int
+    stops: int
+
+
+def lost(history: Iterable[Attempt]) -> Lost:
+    costs = [attempt.lost_gpu_ms for attempt in history if attempt.lost_gpu_ms]
+    return Lost(sum(costs), len(costs))
+
+
+def beneficiaries(events: Iterable[Recorded]) -> set[str]:
+    """The ids of the jobs for whose sake this one was stopped."""
+    return {str(event.detail["for"]) for event in events if event.kind == EventKind.STOP and event.detail.get("for")}
 
 
 def _end(found: list[Attempt], event: Recorded) -> None:
@@ -125,22 +178,30 @@ def _line(event: Recorded, attempt: Attempt) -> Line | None:
     if event.kind == EventKind.START:
         return Line(event.at, "Every rank is ready: released to run", "running")
     if event.kind == EventKind.STOP:
-        cause = CAUSES.get(str(detail.get("cause")), str(detail.get("cause")))
-        whom = f", for job {detail['for']}" if detail.get("for") else ""
-        unasked = detail.get("cause") in UNPLANNED
-        return Line(event.at, f"{'Stopped' if unasked else 'Asked to stop'}: {cause}{whom}", "stopping")
+        asked = "Stopped" if attempt.cause in UNPLANNED else "Asked to stop"
+        return Line(event.at, f"{asked}: {CAUSES.get(attempt.cause, attempt.cause)}", "stopping", attempt.whom)
     if event.kind == EventKind.CHECKPOINT:
         return Line(event.at, f"Checkpoint complete{_saved(detail)}")
     if event.kind == EventKind.EXIT:
         tone = "" if detail.get("code") == 0 else "failed"
         return Line(event.at, f"Rank {detail.get('rank')} exited with code {detail.get('code')}{_on(event)}", tone)
     if event.kind == EventKind.RELEASE:
-        cause = CAUSES.get(str(detail.get("cause")), "")
-        return Line(event.at, f"Gave its GPUs back{': ' + cause if cause else ''}")
+        return _release(event, attempt)
     if event.kind == EventKind.END:
         state = str(detail.get("state", detail.get("phase", ""))).lower()
         return Line(event.at, f"Ended: {state}", state)
     return None
+
+
+def _release(event: Recorded, attempt: Attempt) -> Line:
+    words = "Gave its GPUs back"
+    if attempt.lost_ms:
+        factors = f"{duration_words(attempt.lost_ms)} × {_count(attempt.gpus, 'GPU')}"
+        lost_words = f"{factors} = {gpu_hours_words(attempt.lost_gpu_ms)}"
+        return Line(event.at, f"{words}. Lost {lost_words}", "failed", attempt.whom)
+    if attempt.lost_ms == 0 and attempt.started is not None and attempt.cause:
+        return Line(event.at, f"{words}. Nothing was lost: its work was saved")
+    return Line(event.at, words)
 
 
 def _saved(detail: dict[str, Any]) -> str:

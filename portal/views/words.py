@@ -27,3 +27,28 @@ NOT_LOOKED_AT = "not looked at yet"
 
 def reason_words(code: str | None) -> str:
     return REASON_WORDS.get(code, code) if code else NOT_LOOKED_AT
+
+
+def duration_words(span_ms: int) -> str:
+    """A span of time, rounded down: ``4 min 12 s``, ``3 h 05 min``, ``6 d 4 h``."""
+    seconds = span_ms // 1000
+    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
+    if days:
+        return f"{days} d {hours % 24} h"
+    if hours:
+        return f"{hours} h {minutes % 60:02} min"
+    if minutes:
+        return f"{minutes} min {seconds % 60:02} s"
+    return f"{seconds} s"
+
+
+def gpu_hours_words(gpu_ms: int) -> str:
+    """GPU time as people say it: ``120 GPU-hours``, ``12.8 GPU-hours``, ``0.043 GPU-hours``."""
+    hours = gpu_ms / 3_600_000
+    return (
+        f"{hours:,.0f} GPU-hours"
+        if hours >= 100
+        else f"{hours:.1f} GPU-hours"
+        if hours >= 1
+        else f"{hours:.2g} GPU-hours"
+    )

@@ -208,6 +208,7 @@ def ended(job: Job, decision: JobDecision, phase: Phase, now_ms: int) -> Moved:
 
 
 def _freed(job: Job, decision: JobDecision, phase: Phase, now_ms: int) -> Moved:
+    """The event tells what this attempt lost, in milliseconds of useful work of each of its GPUs."""
     gpus = indices(decision.allocation)
     decision = replace(
         decision,
@@ -219,7 +220,8 @@ def _freed(job: Job, decision: JobDecision, phase: Phase, now_ms: int) -> Moved:
         deadline_ms=None,
         reason=None,
     )
-    return decision, [tell(EventKind.RELEASE, job, decision, now_ms, gpus=gpus)]
+    lost_ms = decision.lost_ms - job.decision.lost_ms
+    return decision, [tell(EventKind.RELEASE, job, decision, now_ms, gpus=gpus, lost_ms=lost_ms)]
 
 
 def backed_off(decision: JobDecision, times: int, policy: Policy, now_ms: int) -> JobDecision:

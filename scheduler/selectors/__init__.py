@@ -12,7 +12,7 @@ from scheduler.selectors.cluster import (
     nodes,
 )
 from scheduler.selectors.job_counts import Counts, counts, state_counts
-from scheduler.selectors.jobs import JobFilter, job_events, jobs, node_events, visible_jobs
+from scheduler.selectors.jobs import JobFilter, job_events, jobs, jobs_named, node_events, visible_jobs
 from scheduler.selectors.live import LiveJob, live_job
 from scheduler.selectors.queue import Queue, QueueRow, queue, queue_position
 from scheduler.selectors.why import Why, why
@@ -33,6 +33,7 @@ __all__ = [
     "holds",
     "job_events",
     "jobs",
+    "jobs_named",
     "live_job",
     "map_delta",
     "node",

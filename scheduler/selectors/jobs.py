@@ -60,6 +60,11 @@ def visible_jobs(team_ids: Collection[int] | None) -> QuerySet[Job]:
     return found if team_ids is None else found.filter(team_id__in=team_ids)
 
 
+def jobs_named(ids: Collection[str]) -> dict[str, Job]:
+    """The jobs with these ids, whoever may see them, each with its team; those that there are not are left out."""
+    return Job.objects.select_related("team").in_bulk(list(ids)) if ids else {}
+
+
 def job_events(job_id: str) -> QuerySet[JobEvent]:
     """A job's history, oldest first."""
     return JobEvent.objects.filter(job_id=job_id).order_by("revision", "position")

@@ -10,17 +10,17 @@ from django.db.models import Q
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from portal import operations
+from portal import amending, operations
 from portal.accounts.models import User
 from portal.accounts.permissions import Standing
 from portal.api.answers import EventPage, JobDetail, JobEvent, JobWhy
 from portal.api.description import describe
 from portal.api.endpoint import Endpoint
-from portal.api.jobs.amendment import AMENDMENT, amended
 from portal.api.jobs.representation import detail
-from portal.api.problems import Problem, not_found
+from portal.api.problems import Problem, invalid, not_found
 from portal.api.query import CURSOR, Query, from_cursor, limit, to_cursor
 from portal.operations import Kind
+from portal.submission import Invalid
 from scheduler import clock, models, selectors, services
 from scheduler.core.types import Phase
 from scheduler.picture import picture
@@ -68,13 +68,20 @@ class Job(Endpoint):
         "amendJob",
         "Change a job's priority, time limit or name",
         JobDetail,
-        body=AMENDMENT.schema(),
+        body=amending.AMENDMENT.schema(),
         problems=(404, 409),
     )
     def patch(self, request: Request, job_id: str) -> Response:
         job = acted_on(job_id, self.standing)
-        asked = self.read_body(AMENDMENT)
-        return Response(detail(amended(job, Phase(detail(job).state), asked, self.standing)))
+        asked = self.read_body(amending.AMENDMENT)
+        try:
+            phase = Phase(detail(job).state)
+            changed = amending.change(cast(User, self.request.user), self.standing, job, phase, asked)
+        except Invalid as refused:
+            raise invalid(refused.errors) from refused
+        except services.AlreadyOver as error:
+            raise Problem(409, f"{error}.", kind="already-over") from error
+        return Response(detail(changed))
 
 
 class Events(Endpoint):

@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from portal.views.timeline import attempts
+import pytest
+
+from portal.views.timeline import Whom, attempts, beneficiaries, lost
 
 START = datetime(2026, 4, 19, 12, tzinfo=UTC)
 
@@ -78,4 +80,33 @@ def test_what_was_not_asked_is_not_called_so() -> None:
 
 def test_a_stop_names_its_cause_and_for_whom() -> None:
     first, _ = attempts(START, STOPPED_ONCE)
-    assert "Asked to stop: preempted by a job of higher priority, for job 01J" in [line.words for line in first.lines]
+    assert "Asked to stop: preempted by a job of higher priority" in [line.words for line in first.lines]
+
+
+def test_whom_a_stop_was_for_is_told_as_far_as_the_reader_may_know() -> None:
+    assert beneficiaries(STOPPED_ONCE) == {"01J"}
+    hidden = Whom(None, None, "speech", 0)
+    first, _ = attempts(START, STOPPED_ONCE, {"01J": hidden})
+    assert [line.whom for line in first.lines if line.tone == "stopping"] == [hidden]
+
+
+@pytest.mark.parametrize(
+    ("detail", "said"),
+    [
+        pytest.param({"lost_ms": 720_000}, "Gave its GPUs back. Lost 12 min 00 s × 3 GPUs = 0.6 GPU-hours", id="lost"),
+        pytest.param({"lost_ms": 0}, "Gave its GPUs back. Nothing was lost: its work was saved", id="saved"),
+        pytest.param({}, "Gave its GPUs back", id="recorded before losses were"),
+    ],
+)
+def test_a_release_tells_what_the_stop_cost(detail: dict[str, Any], said: str) -> None:
+    whom = Whom("01J", "big", "vision", 0)
+    first, _ = attempts(START, [*STOPPED_ONCE[:3], Recorded("release", 50, detail=detail)], {"01J": whom})
+    assert first.lines[-1].words == said
+    assert (first.lines[-1].whom is whom) == ("Lost" in said)
+    assert lost([first]).gpu_ms == 3 * detail.get("lost_ms", 0)
+
+
+def test_the_end_of_a_job_that_held_gpus_opens_no_wait() -> None:
+    ended = [*STOPPED_ONCE[:2], Recorded("end", 61, detail={"state": "SUCCEEDED"}), Recorded("release", 61)]
+    (only,) = attempts(START, ended)
+    assert only.freed == START + timedelta(seconds=61)
