@@ -83,6 +83,8 @@ def _gang_problems(gang: GangReport, gpus: int) -> Iterator[tuple[str, str]]:
         yield "manifest", f"must be an address of at most {MAX_ADDRESS} characters"
     if not 0 <= gang.step < MAX_NUMBER:
         yield "step", "must not be negative"
+    if not 0 <= gang.port < 65_536:
+        yield "port", "must be a port"
     if len(gang.ranks) > gpus:
         yield "ranks", f"must be at most {gpus}, one a GPU of this node"
     if len({rank.rank for rank in gang.ranks}) != len(gang.ranks):

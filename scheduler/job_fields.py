@@ -19,11 +19,23 @@ class Priority(StrEnum):
     P3 = "P3"
 
 
+class CheckpointSignal(StrEnum):
+    """What a job's ranks may be sent to make them save: signals that the system itself has no use for."""
+
+    USR2 = "SIGUSR2"
+    USR1 = "SIGUSR1"
+    HUP = "SIGHUP"
+    INT = "SIGINT"
+    WINCH = "SIGWINCH"
+
+
 SET_BY_GANGWAY = frozenset(
     {
         *("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK"),
+        *("GROUP_RANK", "TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_MAX_RESTARTS", "TORCHELASTIC_RUN_ID"),
         *("CUDA_VISIBLE_DEVICES", "GANGWAY_JOB_ID", "GANGWAY_ATTEMPT", "GANGWAY_CHECKPOINT_PATH"),
-        *("GANGWAY_RESUME_FROM", "GANGWAY_RACK", "GANGWAY_AZ"),
+        *("GANGWAY_RESUME_FROM", "GANGWAY_RACK", "GANGWAY_AZ", "GANGWAY_NODE", "GANGWAY_RUN_DIR"),
+        *("GANGWAY_CHECKPOINT_SIGNAL", "GANGWAY_SCRATCH"),
     }
 )
 """What every rank finds in its environment, whatever the job asks for."""
@@ -88,6 +100,7 @@ CHECKPOINT = Record(
         "path": (S3_PATH, REQUIRED),
         "interval_minutes": (Number(0.1, 10_080, "minutes"), REQUIRED),
         "retain_last_n": (Whole(1, 1000, "checkpoints"), 3),
+        "signal": (Choice(CheckpointSignal), CheckpointSignal.USR2),
     }
 )
 

@@ -208,4 +208,5 @@ def _checkpoint(saves: dict[str, Any]) -> CheckpointSpec:
         takes_ms=min(CHECKPOINT_TAKES_MS, every_ms // 2),
         path=saves["path"],
         retain_last_n=saves["retain_last_n"],
+        signal=saves["signal"].value,
     )

@@ -75,8 +75,8 @@ def bound(job: Job, allocation: tuple[Slice, ...], gpu_type: str, policy: Policy
     return decision, [Event(EventKind.BIND, now_ms, job.id, None, decision.attempt, detail)]
 
 
-def started(job: Job, now_ms: int) -> Moved:
-    """The barrier opens: every rank is ready and may run."""
+def started(job: Job, now_ms: int, master_port: int = 0) -> Moved:
+    """The barrier opens: every rank is ready and may run; they meet at ``master_port`` of the host of rank 0."""
     first = job.decision.first_started_ms
     decision = replace(
         job.decision,
@@ -85,6 +85,7 @@ def started(job: Job, now_ms: int) -> Moved:
         first_started_ms=now_ms if first is None else first,
         deadline_ms=None,
         avoid=(),
+        master_port=master_port,
     )
     return decision, [tell(EventKind.START, job, decision, now_ms)]
 
@@ -99,7 +100,8 @@ class Saved(Protocol):
 
 def saved(job: Job, decision: JobDecision, what: Saved, work_ms: int, now_ms: int) -> Moved:
     """A newer complete checkpoint, holding ``work_ms`` of useful work, is known."""
-    decision = replace(decision, saved_work_ms=work_ms, saved_at_ms=what.saved_at_ms, manifest=what.manifest)
+    manifest = what.manifest or decision.manifest
+    decision = replace(decision, saved_work_ms=work_ms, saved_at_ms=what.saved_at_ms, manifest=manifest)
     detail: dict[str, Any] = {"work_ms": work_ms}
     if what.manifest:
         detail |= {"manifest": what.manifest, "step": what.step, "saved_at_ms": what.saved_at_ms}

@@ -18,7 +18,8 @@ class Sight:
     ``lost`` says which node took its ranks with it, and why; ``failed`` is the first rank that ended badly (rank,
     exit code, node). ``ready``: every rank is. ``done``: every rank ended well. ``living``: the nodes on which a rank
     may still run. ``unready``: those that hold a start up. ``acknowledged``: every node has saved, or has nothing left
-    to save. ``exits``: ranks that ended by themselves.
+    to save, or one has written a manifest, which stands for the whole gang. ``manifest`` and ``step`` are those of the
+    newest checkpoint that has one. ``port`` is where the ranks can meet. ``exits``: ranks that ended by themselves.
     """
 
     lost: list[tuple[str, str]] = field(default_factory=list)
@@ -32,12 +33,14 @@ class Sight:
     saved_at_ms: int = 0
     manifest: str = ""
     step: int = 0
+    port: int = 0
     exits: list[tuple[int, int]] = field(default_factory=list)
 
 
 def look(snapshot: Snapshot, job: Job) -> Sight:
     """Gather what is reported of the job's present attempt."""
     sight = Sight()
+    whole = False
     for part in job.decision.allocation:
         node = snapshot.node(part.node)
         if _gone(sight, job, node):
@@ -47,6 +50,9 @@ def look(snapshot: Snapshot, job: Job) -> Sight:
             _unlisted(sight, job, node)
         else:
             _listed(sight, job, gang, node)
+            whole = whole or (gang.acknowledged and gang.manifest != "")
+            sight.port = sight.port or gang.port
+    sight.acknowledged = sight.acknowledged or whole
     return sight
 
 
@@ -101,7 +107,18 @@ def _listed(sight: Sight, job: Job, gang: GangReport, node: Node) -> None:
     if stopped:
         sight.lost.append((node.name, "its agent stopped the ranks"))
         sight.ready = False
-    saved_work_ms = job.decision.saved_work_ms if known_torn(job, gang) else gang.saved_work_ms
-    if sight.saved_work_ms is None or saved_work_ms < sight.saved_work_ms:
-        sight.saved_work_ms, sight.saved_at_ms = saved_work_ms, gang.saved_at_ms
-        sight.manifest, sight.step = gang.manifest, gang.step
+    _saved(sight, job, gang)
+
+
+def _saved(sight: Sight, job: Job, gang: GangReport) -> None:
+    """Take in what the node has saved. Of nodes that save each for itself the gang has what the least of them has."""
+    torn = known_torn(job, gang)
+    work, manifest = (job.decision.saved_work_ms, "") if torn else (gang.saved_work_ms, gang.manifest)
+    known = sight.saved_work_ms
+    if known is not None and bool(manifest) == bool(sight.manifest):
+        better = work > known if manifest else work < known
+    else:
+        better = known is None or manifest != ""
+    if better:
+        sight.saved_work_ms, sight.saved_at_ms = work, gang.saved_at_ms
+        sight.manifest, sight.step = manifest, gang.step

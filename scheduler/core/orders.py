@@ -13,17 +13,18 @@ def orders(snapshot: Snapshot, node: str) -> tuple[Assignment, ...]:
     if record is None:
         return ()
     return tuple(
-        _assignment(snapshot.jobs[name], node)
+        _assignment(snapshot, snapshot.jobs[name], node)
         for name in sorted(record.jobs)
         if name in snapshot.jobs and snapshot.jobs[name].phase in HOLDING
     )
 
 
-def _assignment(job: Job, node: str) -> Assignment:
+def _assignment(snapshot: Snapshot, job: Job, node: str) -> Assignment:
     decision = job.decision
     at, part, ranks = job.layout.places[node]
     action = action_of(job)
     stop = decision.stop
+    meets = decision.master_port != 0
     ending = action in (Action.CHECKPOINT, Action.STOP) and stop is not None
     return Assignment(
         job=job.id,
@@ -39,7 +40,19 @@ def _assignment(job: Job, node: str) -> Assignment:
         saved_work_ms=decision.banked_ms,
         spec=job.spec,
         resume_from=decision.resume_from,
+        master_addr=_host(snapshot, job.layout.nodes[0]) if meets else "",
+        master_port=decision.master_port,
     )
+
+
+def _host(snapshot: Snapshot, node: str) -> str:
+    """Where other hosts reach the node: its address without a port, or its name where it gave none."""
+    record = snapshot.nodes.get(node)
+    address = record.intent.address if record is not None and record.intent is not None else ""
+    if address.startswith("["):
+        return address[1:].partition("]")[0]
+    host, _, port = address.rpartition(":")
+    return (host if host and ":" not in host and port.isdecimal() else address) or node
 
 
 def action_of(job: Job) -> Action:

@@ -69,7 +69,7 @@ def _starting(draft: Draft, job: Job, sight: Sight) -> None:
     elif cause := _leaving(draft, job):
         give_up(draft, job, cause)
     elif sight.ready:
-        draft.decide(job, *attempts.started(job, now))
+        draft.decide(job, *attempts.started(job, now, sight.port))
     elif job.decision.deadline_ms is not None and now >= job.decision.deadline_ms:
         _start_timeout(draft, job, sight)
 

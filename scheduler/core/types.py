@@ -136,12 +136,16 @@ class HostState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CheckpointSpec:
-    """How a job saves its work: every ``every_ms`` of running, each save taking ``takes_ms``."""
+    """How a job saves its work: every ``every_ms`` of running, each save taking ``takes_ms``.
+
+    ``signal`` is what its ranks are sent to make them save at once.
+    """
 
     every_ms: int
     takes_ms: int
     path: str = ""
     retain_last_n: int = 3
+    signal: str = "SIGUSR2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,7 +319,8 @@ class GangReport:
 
     ``saved_work_ms`` is the useful work, over all attempts, that the newest complete checkpoint holds, and
     ``saved_at_ms`` when it was complete; ``manifest`` is its address, where it has one, and ``step`` how far the
-    training was. ``acknowledged`` turns true when the checkpoint asked for by a stop is done.
+    training was: a manifest stands for the whole gang, whichever node names it. ``acknowledged`` turns true when the
+    checkpoint asked for by a stop is done. ``port`` is the one that the agent of rank 0 keeps free for the rendezvous.
     """
 
     job: str
@@ -326,6 +331,7 @@ class GangReport:
     acknowledged: bool = False
     manifest: str = ""
     step: int = 0
+    port: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,6 +387,7 @@ class JobDecision:
     ``restarts`` counts attempts after the first, ``failures`` those that ended by the user's own fault (they use up
     ``max_restarts``), ``stopped_ms`` the moments of the planned stops of the last day, for the bound on them.
     ``met`` names the jobs out of ``spec.after`` that are known to have succeeded: their records may be gone by now.
+    ``master_port`` is the port of the gang's rendezvous on the host of rank 0, 0 until the barrier opens.
     """
 
     phase: Phase = Phase.PENDING
@@ -408,6 +415,7 @@ class JobDecision:
     met: tuple[str, ...] = ()
     manifest: str = ""
     resume_from: str = ""
+    master_port: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -536,7 +544,7 @@ class Assignment:
 
     ``ranks`` and ``gpus`` run in parallel. ``deadline_ms`` belongs to the action: by when to be READY, or the end of
     the grace. ``saved_work_ms`` is what a resume starts from, ``resume_from`` the address of that checkpoint; it may
-    change until the ranks are released.
+    change until the ranks are released. ``master_addr`` and ``master_port`` are where they meet, told from then on.
     """
 
     job: str
@@ -552,6 +560,8 @@ class Assignment:
     saved_work_ms: int
     spec: JobSpec
     resume_from: str = ""
+    master_addr: str = ""
+    master_port: int = 0
 
 
 # --- how the planner is tuned -----------------------------------------------------------------------------------
