@@ -8,7 +8,7 @@ from pathlib import Path
 from portal.demo.tree import EXAMPLE_TEAM
 from scheduler.requests import JobRequest, TeamRights, parse
 
-JOB = Path(__file__).resolve().parent.parent / "examples" / "job.json"
+JOB = Path(__file__).resolve().parents[2] / "examples" / "job.json"
 
 
 def test_the_example_job_is_accepted_as_it_stands() -> None:
