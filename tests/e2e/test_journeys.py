@@ -36,6 +36,13 @@ def listening(page: Page) -> None:
     page.locator("[data-keys-open]").wait_for()
 
 
+def follow(page: Page, link: str) -> None:
+    """Click the link, and wait until the page that it leads to listens."""
+    with page.expect_navigation(wait_until="commit"):
+        page.get_by_role("link", name=link, exact=True).first.click()
+    listening(page)
+
+
 def press(page: Page, *keys: str) -> None:
     for key in keys:
         page.keyboard.press(key)
@@ -64,12 +71,12 @@ def fill_in(page: Page, name: str) -> None:
 
 def test_a_researcher_by_mouse(page: Page, quiet_system: System) -> None:
     sign_in(page, quiet_system, "researcher")
-    page.get_by_role("link", name="Submit a job").first.click()
+    follow(page, "Submit a job")
     fill_in(page, "by-mouse")
     page.get_by_role("button", name="Submit the job").click()
     page.locator("#phase", has_text="Running").wait_for(timeout=RUNNING_WITHIN_MS)
 
-    page.get_by_role("link", name="Jobs", exact=True).click()
+    follow(page, "Jobs")
     page.get_by_label("Pick by-mouse").check()
     page.locator("[data-picked]", has_text="1 job picked").wait_for()
     page.get_by_role("button", name="Cancel…").click()
@@ -120,7 +127,7 @@ def test_a_team_admin_by_mouse(page: Page, quiet_system: System) -> None:
     submit_some(quiet_system)
     team = quiet_system.people()["team"]
     sign_in(page, quiet_system, "team_admin")
-    page.get_by_role("link", name="Jobs", exact=True).click()
+    follow(page, "Jobs")
     page.get_by_label("Whose").select_option("All that I may see")
     page.wait_for_url("**whose=all**")
     page.locator("select[name=team]").select_option(team)
@@ -128,10 +135,10 @@ def test_a_team_admin_by_mouse(page: Page, quiet_system: System) -> None:
     page.locator("summary", has_text="Save this view").click()
     page.get_by_label("Name", exact=True).fill("The big team")
     page.get_by_role("button", name="Save", exact=True).click()
-    page.get_by_role("link", name="Overview").click()
-    page.get_by_role("link", name="Jobs", exact=True).click()
-    page.get_by_role("link", name="The big team").click()
-    page.get_by_role("link", name=RUNS).click()
+    page.locator("[data-toast]").wait_for()
+    listening(page)
+    for link in ("Overview", "Jobs", "The big team", RUNS):
+        follow(page, link)
     page.locator("#phase", has_text="Running").wait_for(timeout=RUNNING_WITHIN_MS)
 
 
@@ -172,8 +179,10 @@ def test_single_keys_can_be_switched_off(page: Page, quiet_system: System) -> No
 def test_on_call_by_mouse(page: Page, quiet_system: System) -> None:
     submit_some(quiet_system)
     sign_in(page, quiet_system, "oncall")
-    page.get_by_role("link", name="Hosts", exact=True).click()
+    follow(page, "Hosts")
     page.locator("tbody th a").first.click()
+    page.get_by_role("link", name="Show on the map").wait_for()
+    listening(page)
     host = page.locator("main h1").inner_text()
     page.get_by_role("link", name="Show on the map").click()
     page.locator('.live[data-live="fresh"]').wait_for()
