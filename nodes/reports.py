@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 from nodes.protocol import BOOT_ID, ProtocolError, SyncRequest
-from scheduler.core.types import GangReport, NodeReport
+from scheduler.core.types import GangReport, GpuFault, NodeReport, Notice
 
 MAX_GANGS_A_GPU = 4
 """Attempts a GPU that a report may name: the one that runs, and earlier ones whose end is still being reported."""
@@ -15,6 +16,11 @@ MAX_NUMBER = 1 << 53
 """The largest whole number that every JSON reader keeps exact."""
 MAX_ADDRESS = 2048
 """Characters of a checkpoint's address."""
+
+MAX_NOTICES = 16
+MAX_FAULTS = 32
+MAX_TEXT = 128
+MAX_XID = 65_535
 
 _JOB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:\[\]-]{0,63}")
 _EXIT_CODES = range(-255, 256)
@@ -38,6 +44,8 @@ def same_observation(one: NodeReport, other: NodeReport) -> bool:
         and one.gangs == other.gangs
         and one.faulty_gpus == other.faulty_gpus
         and one.gone_at_ms == other.gone_at_ms
+        and one.notices == other.notices
+        and one.faults == other.faults
     )
 
 
@@ -57,7 +65,37 @@ def _problems(request: SyncRequest, gpus: int) -> Iterator[tuple[str, str]]:
         yield "report.gone_at_ms", "must be milliseconds since 1970"
     if len(set(report.faulty_gpus)) != len(report.faulty_gpus) or any(not 0 <= i < gpus for i in report.faulty_gpus):
         yield "report.faulty_gpus", f"must be different indices below {gpus}, the GPUs of this node"
+    yield from _notice_problems(report.notices)
+    yield from _fault_problems(report.faults, gpus)
     yield from _gangs_problems(report.gangs, gpus)
+
+
+def _notice_problems(notices: tuple[Notice, ...]) -> Iterator[tuple[str, str]]:
+    if len(notices) > MAX_NOTICES:
+        yield "report.notices", f"must be at most {MAX_NOTICES}"
+    for index, notice in enumerate(notices):
+        if not 1 <= len(notice.id) <= MAX_TEXT:
+            yield f"report.notices[{index}].id", f"must be 1 to {MAX_TEXT} characters"
+        if notice.gone_at_ms is not None and not 0 <= notice.gone_at_ms < MAX_NUMBER:
+            yield f"report.notices[{index}].gone_at_ms", "must be milliseconds since 1970"
+
+
+def _fault_problems(faults: tuple[GpuFault, ...], gpus: int) -> Iterator[tuple[str, str]]:
+    if len(faults) > MAX_FAULTS:
+        yield "report.faults", f"must be at most {MAX_FAULTS}"
+    if any(later.at_ms <= earlier.at_ms for earlier, later in pairwise(faults)):
+        yield "report.faults", "must be in the order of their moments, which differ"
+    for index, fault in enumerate(faults):
+        if fault.gpu is not None and not 0 <= fault.gpu < gpus:
+            yield f"report.faults[{index}].gpu", f"must be an index below {gpus}, the GPUs of this node"
+        if not 0 <= fault.xid <= MAX_XID:
+            yield f"report.faults[{index}].xid", f"must be from 0 to {MAX_XID}"
+        if not 0 <= fault.at_ms < MAX_NUMBER:
+            yield f"report.faults[{index}].at_ms", "must be milliseconds since 1970"
+        if fault.job and not _JOB_ID.fullmatch(fault.job):
+            yield f"report.faults[{index}].job", "must be the id of a job"
+        if not 0 <= fault.attempt < MAX_RANK:
+            yield f"report.faults[{index}].attempt", "must not be negative"
 
 
 def _gangs_problems(gangs: tuple[GangReport, ...], gpus: int) -> Iterator[tuple[str, str]]:

@@ -13,7 +13,7 @@ from scheduler.oncall import Act as Act
 from scheduler.oncall import MapFrame as MapFrame
 from scheduler.oncall import Reservation as Reservation
 
-OF_FLEET = (EventKind.HOST.value, EventKind.GPU.value, EventKind.LEADER.value)
+OF_FLEET = (EventKind.HOST.value, EventKind.GPU.value, EventKind.LEADER.value, EventKind.NOTICE.value)
 
 LIVE_STATES = tuple(phase.value for phase in Phase if phase not in TERMINAL)
 

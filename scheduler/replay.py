@@ -28,7 +28,7 @@ def tell(state: State, kind: str, job: str | None, node: str, detail: Mapping[st
             state["hosts"].pop(node, None)
         else:
             state["hosts"][node] = [detail["state"], detail.get("why", "")]
-    elif kind == EventKind.GPU:
+    elif kind == EventKind.GPU and detail["state"] in ("FAULTY", "OK"):
         faulty = set(state["faulty"].pop(node, ()))
         faulty = faulty | {detail["gpu"]} if detail["state"] == "FAULTY" else faulty - {detail["gpu"]}
         if faulty:

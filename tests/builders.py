@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import re
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -126,7 +127,7 @@ class Cluster:
             gangs = tuple(self._gang(name, job) for job in sorted(node.jobs))
             if gangs != node.report.gangs:
                 changed = True
-                report = NodeReport("boot", gangs, node.report.faulty_gpus, node.report.gone_at_ms)
+                report = replace(node.report, gangs=gangs)
                 self.snapshot.set_node_report(name, report)
         return changed
 

@@ -22,17 +22,50 @@ from scheduler.selectors.incidents import alerts, incidents
 SHOWN = 100
 WORDS = {
     "RACK": "Rack fell silent",
+    "RACK_BLIP": "Rack silent for a while",
     "DOWN": "Host lost",
     "SUSPECT": "Host silent for a while",
     "QUARANTINED": "Host quarantined",
     "FAULTY": "GPU fault",
+    "XID": "GPU fault of a program",
+    "NOTICE": "Notice of the provider",
 }
 DOING = {
-    "RACK": "Its hosts were given up after the heartbeat timeout; their gangs were released whole and queued again.",
+    "RACK": "Its hosts were given up once the silence was believed; their gangs were released whole and queued again.",
+    "RACK_BLIP": "Taken for the network’s fault: what ran there was left alone, and nothing new was started.",
     "DOWN": "Its gangs were released whole and wait for, or have, other places.",
     "SUSPECT": "It took no new work until it was heard of again; what ran there was left alone.",
-    "QUARANTINED": "It takes no work for a day after the failures, or until it is released.",
+    "QUARANTINED": "It took no new work, longer with each relapse; then it works on probation, or is released.",
     "FAULTY": "The GPU takes no work; the gang that held it was released and queued again.",
+    "XID": "The gang on the GPU was released whole and started again from its checkpoint; the GPU works on.",
+    "NOTICE": "The host took no new work.",
+}
+REMEDIES = {
+    "reset_gpu": "It works again once it has been reset.",
+    "reboot_host": "Its host has to be restarted: it takes no new work, and its gangs move as room is found.",
+    "workflow": "A person has to look at it before it works again.",
+}
+NOTICES = {
+    "terminate": (
+        "Spot host taken back",
+        "Its gangs were told to save at once, other places were booked for them, and they went on there.",
+    ),
+    "rebalance": (
+        "Spot host may be taken back",
+        "It takes no new work; its gangs were asked to save and move as soon as there is room elsewhere.",
+    ),
+    "maintenance": (
+        "Host to be maintained by its provider",
+        "It takes no new work; its gangs were asked to save and move as soon as there is room, at the latest in time.",
+    ),
+    "repair": (
+        "Host has to be restarted",
+        "It takes no new work; its gangs were asked to save and move as soon as there is room elsewhere.",
+    ),
+    "freeze": (
+        "Host to stand still for some seconds",
+        "It takes no new work until then; its gangs were asked to save and stay.",
+    ),
 }
 
 
@@ -79,7 +112,7 @@ def _lines(found: list[Incident], standing: Standing) -> list[Line]:
 def _line(incident: Incident, jobs: dict[str, Job], standing: Standing) -> Line:
     az, rack = incident.place
     node = incident.nodes[0]
-    if incident.kind == "RACK":
+    if incident.kind in ("RACK", "RACK_BLIP"):
         where, query = f"{az} {rack}, {len(incident.nodes)} hosts", f"az={az}&rack={rack}"
     elif incident.gpu is not None:
         where, query = f"{node} GPU {incident.gpu}", f"node={node}"
@@ -90,4 +123,14 @@ def _line(incident: Incident, jobs: dict[str, Job], standing: Standing) -> Line:
         job = jobs.get(stopped.job)
         seen = job is not None and standing.sees_jobs_of(job.team.name)
         told.append((stopped, job if seen else None, job.team.name if job is not None else ""))
-    return Line(incident, WORDS[incident.kind], where, query, DOING[incident.kind], told)
+    words, doing = _told(incident)
+    return Line(incident, words, where, query, doing, told)
+
+
+def _told(incident: Incident) -> tuple[str, str]:
+    """What it is, and what the system did about it."""
+    words, doing = WORDS[incident.kind], DOING[incident.kind]
+    if incident.kind == "NOTICE":
+        return NOTICES.get(incident.what, (words, doing))
+    remedy = REMEDIES.get(incident.what, "") if incident.kind == "FAULTY" else ""
+    return words, f"{doing} {remedy}".strip()

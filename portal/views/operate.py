@@ -27,7 +27,7 @@ from portal.views import present
 from portal.views.preferences import zone_of
 from scheduler import clock, selectors
 from scheduler.core import blast
-from scheduler.core.types import HostState
+from scheduler.core.types import WORKING, HostState
 
 REASON_MOST = 500
 HOSTS_MOST = 2000
@@ -153,7 +153,7 @@ def _facts(where: Where) -> dict[str, Any]:
     for row in rows:
         held = types.setdefault(row.gpu_type, {"total": 0, "free": 0})
         held["total"] += row.gpus
-        held["free"] += row.free if row.state == HostState.READY else 0
+        held["free"] += row.free if row.state in WORKING else 0
     return {
         "where": where,
         "rows": rows,
@@ -169,7 +169,7 @@ def _gangs(rows: Sequence[selectors.NodeRow]) -> list[tuple[str, str, int]]:
     broken: dict[tuple[str, str], int] = {}
     for row in rows:
         key = f"{row.az} {row.rack}", row.gpu_type
-        free = row.free if row.state == HostState.READY else 0
+        free = row.free if row.state in WORKING else 0
         if free == row.gpus:
             whole[key] += free
         else:

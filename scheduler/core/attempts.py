@@ -66,6 +66,7 @@ def bound(job: Job, allocation: tuple[Slice, ...], gpu_type: str, policy: Policy
         met=old.met,
         manifest=old.manifest,
         resume_from=old.manifest,
+        failed_on=old.failed_on,
     )
     gpus = indices(allocation)
     placed = [[part.node, list(part.gpus)] for part in allocation]
@@ -88,6 +89,11 @@ def started(job: Job, now_ms: int, master_port: int = 0) -> Moved:
         master_port=master_port,
     )
     return decision, [tell(EventKind.START, job, decision, now_ms)]
+
+
+def told_to_save(job: Job, now_ms: int) -> Moved:
+    """The ranks are asked for a checkpoint beside their work: something is coming over one of their hosts."""
+    return replace(job.decision, save_ms=now_ms), []
 
 
 class Saved(Protocol):

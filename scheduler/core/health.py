@@ -4,69 +4,84 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from scheduler.core.attempts import DAY_MS
+from scheduler.core import probation
 from scheduler.core.draft import Draft
+from scheduler.core.job import Job
+from scheduler.core.silence import LOST, Silences
 from scheduler.core.topology import Node
-from scheduler.core.types import ENDED_RANK, HOLDING, Event, EventKind, Health, NodeDecision
+from scheduler.core.types import (
+    ENDED_RANK,
+    HOLDING,
+    Event,
+    EventKind,
+    GpuFault,
+    Health,
+    NodeDecision,
+    NodeReport,
+)
 
-LOST = "no sign of life"
+_WELL = NodeDecision()
 
 
 def settle(draft: Draft) -> None:
     """Look at the nodes whose records changed and at those that are not well."""
     snapshot = draft.snapshot
+    silences = Silences(draft)
     for name in sorted(snapshot.work.nodes | snapshot.unwell):
         node = snapshot.nodes.get(name)
         if node is not None:
-            _look_at(draft, node)
+            _look_at(draft, node, silences)
     _wake_for_windows(draft)
 
 
-def _look_at(draft: Draft, node: Node) -> None:
-    decision = node.decision
-    told = decision.faulty_gpus if decision is not None else ()
-    seen = tuple(sorted(node.report.faulty_gpus)) if node.report is not None else told
-    health, why, due = _health(draft, node)
+def _look_at(draft: Draft, node: Node, silences: Silences) -> None:
+    old = node.decision or _WELL
+    new, due = _heard(draft, node, old) if node.alive else _silent(draft, node, old, silences)
     draft.wake(due)
-    if health is node.health and told == seen:
+    events: list[Event] = []
+    if node.report is not None:
+        new, events = _gpus(node.name, new, node.report, draft.now_ms)
+        new, more = _notices(node.name, new, node.report, draft.now_ms)
+        events += more
+    if new == old:
         return
-    if decision is None:
-        decision = NodeDecision()
-    events = _gpu_events(node.name, told, seen, draft.now_ms)
-    if health is not decision.health:
-        events.append(_host_event(node.name, health, why, draft.now_ms))
-        decision = replace(decision, health=health, since_ms=draft.now_ms, why=why)
-    draft.decide_node(node.name, replace(decision, faulty_gpus=seen), events)
+    if new.health is not old.health or (new.health is Health.SUSPECT and new.why != old.why):
+        events.append(_host_event(node.name, new.health, new.why, draft.now_ms))
+    draft.decide_node(node.name, new, events)
 
 
-def _health(draft: Draft, node: Node) -> tuple[Health, str, int | None]:
-    """What the node's health should be, why, and when that has to be asked again."""
+def _heard(draft: Draft, node: Node, decision: NodeDecision) -> tuple[NodeDecision, int | None]:
     now, policy = draft.now_ms, draft.policy
-    old = node.health
-    if not node.alive:
-        return _silent(draft, node)
-    if old is Health.DOWN and _stale_ranks(draft, node):
-        return old, "", None
-    failures = _recent(node, now)
-    if len({job for _, job in failures}) >= policy.quarantine_after:
-        return Health.QUARANTINED, "jobs keep failing here", failures[0][0] + DAY_MS
-    return Health.READY, "", None
+    if decision.health is Health.DOWN and _stale_ranks(draft, node):
+        return decision, None
+    if _came_back(draft, node, decision):
+        decision = probation.counted(node, decision, policy, now)
+    hinted = node.report is not None and bool(node.report.hints)
+    if hinted != bool(decision.hinted_ms):
+        decision = replace(decision, hinted_ms=max(1, now) if hinted else 0)
+    stands = probation.standing(node, decision, policy, now)
+    return _turned(stands.decision, stands.health, stands.why, now), stands.due_ms
 
 
-def _silent(draft: Draft, node: Node) -> tuple[Health, str, int | None]:
-    now, decision, report = draft.now_ms, node.decision, node.report
-    if decision is None and report is None:
-        return node.health, "", None  # registered and not heard yet: it takes no work, and nothing was lost
-    if node.health is Health.DOWN:
-        return Health.DOWN, "", None
-    if report is not None and report.gone_at_ms is not None and now >= report.gone_at_ms:
-        return Health.DOWN, "taken away by its provider", None
-    if node.health is not Health.SUSPECT or decision is None:
-        return Health.SUSPECT, LOST, now + draft.policy.heartbeat_timeout_ms
-    lost_at = decision.since_ms + draft.policy.heartbeat_timeout_ms
-    if now >= lost_at:
-        return Health.DOWN, LOST, None
-    return Health.SUSPECT, LOST, lost_at
+def _came_back(draft: Draft, node: Node, decision: NodeDecision) -> bool:
+    """Whether a silence is over that counts against the host: of its own, and with nobody at work on it."""
+    if decision.health not in (Health.SUSPECT, Health.DOWN) or decision.why != LOST:
+        return False
+    return not node.draining(draft.now_ms) and node.intent is not None and node.intent.cordon is None
+
+
+def _silent(draft: Draft, node: Node, decision: NodeDecision, silences: Silences) -> tuple[NodeDecision, int | None]:
+    if node.decision is None and node.report is None:
+        return decision, None  # registered and not heard yet: it takes no work, and nothing was lost
+    health, why, due = silences.judged(node, decision)
+    return _turned(decision, health, why, draft.now_ms), due
+
+
+def _turned(decision: NodeDecision, health: Health, why: str, now_ms: int) -> NodeDecision:
+    """The decision with this health, since now if it is another."""
+    if health is not decision.health:
+        return replace(decision, health=health, since_ms=now_ms, why=why)
+    return decision if why == decision.why else replace(decision, why=why)
 
 
 def _stale_ranks(draft: Draft, node: Node) -> bool:
@@ -79,27 +94,36 @@ def _stale_ranks(draft: Draft, node: Node) -> bool:
     return False
 
 
-def _recent(node: Node, now_ms: int) -> list[tuple[int, str]]:
-    """The failures of the last day that nobody has pardoned, oldest first."""
-    if node.decision is None:
-        return []
-    pardoned = node.intent.pardon_ms if node.intent is not None else 0
-    since = max(now_ms - DAY_MS, pardoned)
-    return sorted(failure for failure in node.decision.failures if failure[0] > since)
+def blame(draft: Draft, name: str, job: Job, failed_before: tuple[str, ...]) -> None:
+    """Note that an attempt of the job failed on the node; too many different jobs within a day set it aside.
 
-
-def blame(draft: Draft, name: str, job: str) -> None:
-    """Note that an attempt of ``job`` failed on the node; too many different jobs within a day set it aside."""
-    node = draft.snapshot.node(name)
-    decision = node.decision or NodeDecision()
-    failures = tuple(f for f in _recent(node, draft.now_ms) if f[1] != job)
-    decision = replace(decision, failures=(*failures, (draft.now_ms, job)))
+    ``failed_before`` are the nodes on which its earlier attempts failed. A job that fails wherever it goes says nothing
+    of any of them: it is held against none.
+    """
+    elsewhere = {other for other in failed_before if other != name}
+    if elsewhere:
+        for other in sorted(elsewhere | {name}):
+            _forgive(draft, other, job.id)
+        return
+    node, now = draft.snapshot.node(name), draft.now_ms
+    decision = node.decision or _WELL
+    failures = tuple(f for f in probation.failures(node, now) if f[1] != job.id)
+    decision = replace(decision, failures=(*failures, (now, job.id)))
     events = []
     if len(decision.failures) >= draft.policy.quarantine_after and decision.health is Health.READY:
-        why = "jobs keep failing here"
-        decision = replace(decision, health=Health.QUARANTINED, since_ms=draft.now_ms, why=why)
-        events.append(_host_event(name, Health.QUARANTINED, why, draft.now_ms))
+        relapses = decision.relapses + 1
+        decision = replace(_turned(decision, Health.QUARANTINED, probation.FAILING, now), relapses=relapses)
+        events.append(_host_event(name, Health.QUARANTINED, probation.FAILING, now))
     draft.decide_node(name, decision, events)
+
+
+def _forgive(draft: Draft, name: str, job: str) -> None:
+    decision = draft.snapshot.node(name).decision
+    if decision is None:
+        return
+    failures = tuple(failure for failure in decision.failures if failure[1] != job)
+    if failures != decision.failures:
+        draft.decide_node(name, replace(decision, failures=failures), ())
 
 
 def fence(draft: Draft, name: str, why: str) -> None:
@@ -107,7 +131,7 @@ def fence(draft: Draft, name: str, why: str) -> None:
     node = draft.snapshot.node(name)
     if node.health is Health.DOWN:
         return
-    decision = replace(node.decision or NodeDecision(), health=Health.DOWN, since_ms=draft.now_ms, why=why)
+    decision = _turned(node.decision or _WELL, Health.DOWN, why, draft.now_ms)
     draft.decide_node(name, decision, [_host_event(name, Health.DOWN, why, draft.now_ms)])
 
 
@@ -115,9 +139,44 @@ def _host_event(name: str, health: Health, why: str, now_ms: int) -> Event:
     return Event(EventKind.HOST, now_ms, None, name, 0, {"state": health.value, "why": why})
 
 
-def _gpu_events(name: str, told: tuple[int, ...], seen: tuple[int, ...], now_ms: int) -> list[Event]:
+def _gpus(name: str, decision: NodeDecision, report: NodeReport, now_ms: int) -> tuple[NodeDecision, list[Event]]:
+    """Take note of what is new about the node's GPUs, and tell it."""
+    told, seen = decision.faulty_gpus, tuple(sorted(report.faulty_gpus))
+    fresh = [fault for fault in report.faults if fault.at_ms > decision.faults_ms]
+    events = [_xid_event(name, fault, now_ms) for fault in fresh]
     changed = [(gpu, "FAULTY") for gpu in seen if gpu not in told] + [(gpu, "OK") for gpu in told if gpu not in seen]
-    return [Event(EventKind.GPU, now_ms, None, name, 0, {"gpu": gpu, "state": state}) for gpu, state in changed]
+    events += [Event(EventKind.GPU, now_ms, None, name, 0, {"gpu": gpu, "state": state}) for gpu, state in changed]
+    newest = max((fault.at_ms for fault in fresh), default=decision.faults_ms)
+    if not events:
+        return decision, events
+    return replace(decision, faulty_gpus=seen, faults_ms=newest), events
+
+
+def _notices(name: str, decision: NodeDecision, report: NodeReport, now_ms: int) -> tuple[NodeDecision, list[Event]]:
+    """Tell what has come up over the node, and what is over."""
+    standing = tuple(notice.id for notice in report.notices)
+    if standing == decision.notices:
+        return decision, []
+    details = [
+        {"notice": one.kind.value, "id": one.id, "gone_at_ms": one.gone_at_ms, "state": "STANDS"}
+        for one in report.notices
+        if one.id not in decision.notices
+    ]
+    details += [{"id": known, "state": "OVER"} for known in decision.notices if known not in standing]
+    events = [Event(EventKind.NOTICE, now_ms, None, name, 0, detail) for detail in details]
+    return replace(decision, notices=standing), events
+
+
+def _xid_event(name: str, fault: GpuFault, now_ms: int) -> Event:
+    detail = {
+        "gpu": fault.gpu,
+        "state": "XID",
+        "xid": fault.xid,
+        "remedy": fault.remedy.value,
+        "seen_ms": fault.at_ms,
+        "job": fault.job,
+    }
+    return Event(EventKind.GPU, now_ms, None, name, 0, detail)
 
 
 def _wake_for_windows(draft: Draft) -> None:

@@ -8,7 +8,7 @@ from scheduler.core.checkpoints import known_torn
 from scheduler.core.job import Job
 from scheduler.core.snapshot import Snapshot
 from scheduler.core.topology import Node
-from scheduler.core.types import ENDED_RANK, GangReport, Health, Phase, RankState
+from scheduler.core.types import ENDED_RANK, GangReport, Health, Phase, RankState, Remedy
 
 
 @dataclass(slots=True)
@@ -52,8 +52,25 @@ def look(snapshot: Snapshot, job: Job) -> Sight:
             _listed(sight, job, gang, node)
             whole = whole or (gang.acknowledged and gang.manifest != "")
             sight.port = sight.port or gang.port
+        _broken(sight, job, node)
     sight.acknowledged = sight.acknowledged or whole
     return sight
+
+
+def _broken(sight: Sight, job: Job, node: Node) -> None:
+    """A fault after which the program on the GPU has to be started anew, whether or not its rank has noticed. Those
+    that programs bring about are the rank's failure, the others the fleet's."""
+    for fault in node.report.faults if node.report is not None else ():
+        ours = fault.job == job.id and fault.attempt == job.decision.attempt
+        if not ours or fault.remedy is not Remedy.RESTART_APP:
+            continue
+        if not fault.own:
+            sight.lost.append((node.name, f"GPU fault, Xid {fault.xid}"))
+        elif sight.failed is None:
+            _, part, ranks = job.layout.places[node.name]
+            at = part.gpus.index(fault.gpu) if fault.gpu in part.gpus else 0
+            sight.failed = (ranks[at], None, node.name)
+        sight.ready = sight.done = False
 
 
 def _gone(sight: Sight, job: Job, node: Node) -> bool:

@@ -42,6 +42,7 @@ def _assignment(snapshot: Snapshot, job: Job, node: str) -> Assignment:
         resume_from=decision.resume_from,
         master_addr=_host(snapshot, job.layout.nodes[0]) if meets else "",
         master_port=decision.master_port,
+        save_ms=decision.save_ms,
     )
 
 

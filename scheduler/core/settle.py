@@ -90,6 +90,16 @@ def _running(draft: Draft, job: Job, sight: Sight) -> None:
             ask(draft, job, StopCause.TIME_LIMIT)
         elif cause := _leaving(draft, job):
             ask(draft, job, cause)
+        elif _should_save(draft, job):
+            draft.decide(job, *attempts.told_to_save(job, now))
+
+
+def _should_save(draft: Draft, job: Job) -> bool:
+    """Whether something has come up over one of its hosts since the gang was last asked to save."""
+    if not draft.snapshot.hinted or job.spec.checkpoint is None:
+        return False
+    decisions = (draft.snapshot.node(part.node).decision for part in job.decision.allocation)
+    return any(one is not None and one.hinted_ms > job.decision.save_ms for one in decisions)
 
 
 def _stopping(draft: Draft, job: Job, sight: Sight) -> None:
@@ -183,7 +193,14 @@ def _rank_failure(draft: Draft, job: Job, decision: JobDecision, sight: Sight, e
     told = _exits(job, decision, sight, events, now)
     cutting, more = attempts.cut(job, StopCause.RANK_FAILURE, now)
     failures = decision.failures + 1
-    decision = replace(decision, stop=cutting.stop, stops=cutting.stops, failures=failures)
+    before = decision.failed_on
+    decision = replace(
+        decision,
+        stop=cutting.stop,
+        stops=cutting.stops,
+        failures=failures,
+        failed_on=_failed_on(before, [node]),
+    )
     after, rest = attempts.returned(job, decision, now)
     if failures > job.spec.max_restarts:
         lost = replace(decision, lost_ms=after.lost_ms)
@@ -191,17 +208,27 @@ def _rank_failure(draft: Draft, job: Job, decision: JobDecision, sight: Sight, e
     else:
         after = attempts.backed_off(after, failures, draft.policy, now)
     draft.decide(job, after, [*told, *more, *rest])
-    health.blame(draft, node, job.id)
+    health.blame(draft, node, job, before)
+
+
+MANY_NODES = 8
+"""Nodes on which a job failed that are remembered with it."""
+
+
+def _failed_on(before: tuple[str, ...], nodes: list[str]) -> tuple[str, ...]:
+    return (*(name for name in before if name not in nodes), *nodes)[-MANY_NODES:]
 
 
 def _start_timeout(draft: Draft, job: Job, sight: Sight) -> None:
     now = draft.now_ms
     cutting, more = attempts.cut(job, StopCause.START_TIMEOUT, now)
-    after, rest = attempts.returned(job, replace(cutting, avoid=tuple(sorted(sight.unready))), now)
+    before = job.decision.failed_on
+    cutting = replace(cutting, avoid=tuple(sorted(sight.unready)), failed_on=_failed_on(before, sight.unready))
+    after, rest = attempts.returned(job, cutting, now)
     after = attempts.backed_off(after, job.decision.attempt, draft.policy, now)
     draft.decide(job, after, [*more, *rest])
     for name in sight.unready:
-        health.blame(draft, name, job.id)
+        health.blame(draft, name, job, before)
 
 
 def _lost_while_stopping(draft: Draft, job: Job, decision: JobDecision, sight: Sight, events: list[Event]) -> bool:

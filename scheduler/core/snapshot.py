@@ -65,6 +65,7 @@ class Snapshot:
         self.dependents: dict[str, set[str]] = {}
         self.windowed: set[str] = set()
         self.unwell: set[str] = set()
+        self.hinted: set[str] = set()
         self.timers: list[tuple[int, str]] = []
         self._fades = False
         self._all_jobs: dict[str, Job] = {}
@@ -341,8 +342,9 @@ class Snapshot:
     def set_node_report(self, name: str, report: NodeReport | None) -> None:
         """Take in what the node's agent reported last."""
         node = self.node(name)
-        before, noticed = node.gangs, node.report.gone_at_ms if node.report is not None else None
+        before, old = node.gangs, node.report
         node.report = report
+        (self.hinted.add if node.hinted else self.hinted.discard)(name)
         node.gangs = {gang.job: gang for gang in report.gangs} if report is not None else {}
         faulty = mask_of(report.faulty_gpus) if report is not None else 0
         if faulty != node.faulty:
@@ -353,7 +355,7 @@ class Snapshot:
             if before.get(job) != gang:
                 self.work.jobs.add(job)
         self.work.jobs.update(before.keys() - node.gangs.keys())
-        if noticed != (report.gone_at_ms if report is not None else None):
+        if _coming(old) != _coming(report):
             self.work.jobs.update(node.jobs)  # their host will be taken away, or it stays after all
 
     def set_node_alive(self, name: str, alive: bool) -> None:
@@ -409,3 +411,8 @@ class Snapshot:
     def pick(self, names: Iterable[str]) -> list[Job]:
         """Those of the named jobs that are here, in the order of their names."""
         return [self.jobs[name] for name in sorted(names) if name in self.jobs]
+
+
+def _coming(report: NodeReport | None) -> tuple[object, ...] | None:
+    """What an agent says that its jobs have to heed beside their own ranks: the end of the host, and faults."""
+    return (report.gone_at_ms, report.notices, report.faults) if report is not None else None

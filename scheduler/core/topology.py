@@ -92,9 +92,16 @@ class Node:
             return HostState.QUARANTINED
         if self.draining(now_ms):
             return HostState.DRAINING
-        if self.intent is not None and self.intent.cordon is not None:
+        if self.hinted or (self.intent is not None and self.intent.cordon is not None):
             return HostState.CORDONED
+        if self.decision is not None and self.decision.probation_ms > now_ms:
+            return HostState.PROBATION
         return HostState.READY
+
+    @property
+    def hinted(self) -> bool:
+        """Whether something is coming over the host that nothing new should be begun under."""
+        return self.report is not None and bool(self.report.notices) and bool(self.report.hints)
 
     def draining(self, now_ms: int) -> bool:
         """Whether its jobs have to leave: by a person's wish, for maintenance, or because the host will be taken."""
@@ -114,6 +121,7 @@ class Node:
             and intent.cordon is None
             and intent.drain is None
             and (self.report is None or self.report.gone_at_ms is None)
+            and not self.hinted
             and (self.health if health is None else health) is Health.READY
         )
 

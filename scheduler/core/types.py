@@ -121,14 +121,48 @@ class Health(StrEnum):
 
 
 class HostState(StrEnum):
-    """What a person sees of a node: the first of these that applies."""
+    """What a person sees of a node: the first of these that applies. On PROBATION it works like a READY one."""
 
     DOWN = "DOWN"
     SUSPECT = "SUSPECT"
     QUARANTINED = "QUARANTINED"
     DRAINING = "DRAINING"
     CORDONED = "CORDONED"
+    PROBATION = "PROBATION"
     READY = "READY"
+
+
+WORKING = frozenset({HostState.READY, HostState.PROBATION})
+"""The states in which a node takes new work."""
+
+
+class NoticeKind(StrEnum):
+    """What is coming over a host, as its provider or its own kernel says.
+
+    ``TERMINATE``: it goes at a set time, or minutes from now. ``REBALANCE``: it may go soon. ``MAINTENANCE``: it will
+    be stopped for work on it. ``REPAIR``: it has to be restarted before its broken GPU works again. ``FREEZE``: it
+    will stand still for some seconds.
+    """
+
+    TERMINATE = "terminate"
+    REBALANCE = "rebalance"
+    MAINTENANCE = "maintenance"
+    REPAIR = "repair"
+    FREEZE = "freeze"
+
+
+MOVING = frozenset({NoticeKind.REBALANCE, NoticeKind.MAINTENANCE, NoticeKind.REPAIR})
+"""The hints for which gangs are moved as soon as there is room elsewhere."""
+
+
+class Remedy(StrEnum):
+    """What a GPU's fault calls for, by NVIDIA's catalogue of Xids."""
+
+    IGNORE = "ignore"
+    RESTART_APP = "restart_app"
+    RESET_GPU = "reset_gpu"
+    REBOOT_HOST = "reboot_host"
+    WORKFLOW = "workflow"
 
 
 # --- wishes: written by the web alone, under intent/ ------------------------------------------------------------
@@ -335,11 +369,38 @@ class GangReport:
 
 
 @dataclass(frozen=True, slots=True)
+class Notice:
+    """Something that is coming over the host. ``id`` names it for as long as it stands; ``gone_at_ms`` is when the host
+    stops working, None where nobody says."""
+
+    kind: NoticeKind
+    id: str
+    gone_at_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GpuFault:
+    """A fault that the driver told of a GPU (``gpu`` None: of a device that is none of ours). ``at_ms`` differs between
+    the faults of a host and rises. ``job`` and ``attempt`` are those whose rank had the GPU then, "" where none had.
+
+    ``own``: the fault is one that programs bring about themselves."""
+
+    xid: int
+    remedy: Remedy
+    at_ms: int
+    gpu: int | None = None
+    job: str = ""
+    attempt: int = 0
+    own: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class NodeReport:
     """``report/<node>``: what the agent last reported; put only when it changed.
 
     ``gone_at_ms`` is when the host will be taken away, from a spot notice; None without one. ``sequence`` numbers the
     message of this boot that brought the report: it tells a late message from a new one, and nothing else.
+    ``notices`` are all that stand, with those behind ``gone_at_ms``; ``faults`` the newest ones, oldest first.
     """
 
     boot_id: str
@@ -347,6 +408,13 @@ class NodeReport:
     faulty_gpus: tuple[int, ...] = ()
     gone_at_ms: int | None = None
     sequence: int = 0
+    notices: tuple[Notice, ...] = ()
+    faults: tuple[GpuFault, ...] = ()
+
+    @property
+    def hints(self) -> tuple[Notice, ...]:
+        """What is coming and is not yet the end of the host."""
+        return tuple(notice for notice in self.notices if notice.kind is not NoticeKind.TERMINATE)
 
 
 # --- decisions: written by the leader alone ---------------------------------------------------------------------
@@ -388,6 +456,8 @@ class JobDecision:
     ``max_restarts``), ``stopped_ms`` the moments of the planned stops of the last day, for the bound on them.
     ``met`` names the jobs out of ``spec.after`` that are known to have succeeded: their records may be gone by now.
     ``master_port`` is the port of the gang's rendezvous on the host of rank 0, 0 until the barrier opens.
+    ``save_ms`` is when the ranks were last asked to save and go on, 0: not in this attempt. ``failed_on`` are the nodes
+    on which its last attempts failed.
     """
 
     phase: Phase = Phase.PENDING
@@ -416,13 +486,19 @@ class JobDecision:
     manifest: str = ""
     resume_from: str = ""
     master_port: int = 0
+    save_ms: int = 0
+    failed_on: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class NodeDecision:
     """``decision/nodes/<node>``. ``failures`` are (when, job) of attempts that failed there within the last day.
 
-    ``faulty_gpus`` are those whose fault has been acted on and told to history.
+    ``faulty_gpus`` are those whose fault has been acted on and told to history, ``faults_ms`` the moment of the newest
+    fault told. ``flaps`` are the moments at which it was heard again after a silence. ``quarantine`` is the span of the
+    one for flapping, in force or last; ``probation_ms`` when the time ends in which less is forgiven, 0 outside of it;
+    ``relapses`` how often it was set aside without having passed that time since. ``hinted_ms`` is since when a hint
+    stands, 0: none. ``notices`` are the ids of those told to history.
     """
 
     health: Health = Health.READY
@@ -431,6 +507,13 @@ class NodeDecision:
     boot_id: str = ""
     failures: tuple[tuple[int, str], ...] = ()
     faulty_gpus: tuple[int, ...] = ()
+    faults_ms: int = 0
+    flaps: tuple[int, ...] = ()
+    quarantine: Window | None = None
+    probation_ms: int = 0
+    relapses: int = 0
+    hinted_ms: int = 0
+    notices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -480,6 +563,8 @@ class EventKind(StrEnum):
     REASON = "reason"
     HOST = "host"
     GPU = "gpu"
+    NOTICE = "notice"
+    """What is coming over a host, and that it is so no more."""
     LEADER = "leader"
     GARBLED = "garbled"
     """A journal entry that could not be read; the recorder keeps its bytes."""
@@ -545,6 +630,7 @@ class Assignment:
     ``ranks`` and ``gpus`` run in parallel. ``deadline_ms`` belongs to the action: by when to be READY, or the end of
     the grace. ``saved_work_ms`` is what a resume starts from, ``resume_from`` the address of that checkpoint; it may
     change until the ranks are released. ``master_addr`` and ``master_port`` are where they meet, told from then on.
+    Where ``save_ms`` rises the ranks are asked to save once and go on.
     """
 
     job: str
@@ -562,6 +648,7 @@ class Assignment:
     resume_from: str = ""
     master_addr: str = ""
     master_port: int = 0
+    save_ms: int = 0
 
 
 # --- how the planner is tuned -----------------------------------------------------------------------------------
@@ -586,6 +673,18 @@ class Policy:
     size_ms: int = 0
     reservation_after_ms: int = 0
     quarantine_after: int = 3
+    flap_after: int = 5
+    """A host that was heard again so often within ``flap_window_ms`` after a silence is set aside, for
+    ``flap_quarantine_ms`` the first time and twice as long each further time, at most a day. As long again it is on
+    probation: half as many silences or failing jobs, rounded up, set it aside then. 0: silences are not counted."""
+    flap_window_ms: int = 3_600_000
+    flap_quarantine_ms: int = 1_800_000
+    rack_from: int = 4
+    """Where so many hosts of a rack, and most of it, fall silent together, that is taken for the network's fault: none
+    is given up before ``rack_patience`` times the heartbeat timeout. 0: each host is judged by itself."""
+    rack_patience: int = 4
+    move_on_hint: bool = True
+    """Gangs leave a host that is to be rebalanced, maintained or repaired as soon as there is room elsewhere."""
     half_life_ms: int = 86_400_000
     backoff_ms: int = 30_000
     """A job whose own failure ended an attempt waits this long, twice as long each further time, at most an hour."""

@@ -12,7 +12,7 @@ from scheduler.core.job import Job
 from scheduler.core.lifecycle import planned_end_ms
 from scheduler.core.snapshot import Snapshot
 from scheduler.core.topology import Node, bits
-from scheduler.core.types import HOLDING, HostState, Phase
+from scheduler.core.types import HOLDING, WORKING, HostState, Phase
 from scheduler.picture import Picture
 
 FREE, FAULTY = -1, -2
@@ -204,7 +204,7 @@ def _count(counts: GpuCounts, node: Node, state: HostState) -> None:
     counts.total += node.all_mask.bit_count()
     counts.used += held
     counts.faulty += faulty
-    if state is HostState.READY:
+    if state in WORKING:
         counts.free += node.free_gpus
     else:
         counts.closed += node.free_gpus

@@ -19,7 +19,7 @@ MOST_EVENTS = 5_000
 """Newest events of each kind that are looked at: what is older than those is left out, and said so."""
 STUCK_MS = 60_000
 """A job that nobody has looked at for so long means that nobody looks."""
-_CAUSES = ("node_failure", "rank_failure", "spot")
+_CAUSES = ("node_failure", "rank_failure", "spot", "drain")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,10 @@ def _overlooked(picture: Picture, now_ms: int) -> int:
 
 
 def _host_event(at: datetime, node: str, kind: str, detail: dict[str, Any]) -> HostEvent:
-    return HostEvent(clock.to_ms(at), node, kind, detail["state"], detail.get("why") or "", detail.get("gpu"))
+    xid = detail.get("xid")
+    why = f"Xid {xid}" if xid is not None else detail.get("why") or detail.get("id") or ""
+    what = detail.get("remedy") or detail.get("notice") or ""
+    return HostEvent(clock.to_ms(at), node, kind, detail["state"], why, detail.get("gpu"), xid, what)
 
 
 def _stopped(since: datetime) -> list[Stopped]:

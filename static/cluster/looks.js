@@ -29,6 +29,7 @@ export const HEALTH = [
   { key: "QUARANTINED", word: "Quarantined", shape: "corner" },
   { key: "DRAINING", word: "Draining", shape: "level2" },
   { key: "CORDONED", word: "Cordoned", shape: "slash" },
+  { key: "PROBATION", word: "On probation", shape: "level3" },
   { key: "FAULTY", word: "GPU faulty", shape: "dot" },
 ];
 

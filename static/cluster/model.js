@@ -6,7 +6,7 @@ const FAULTY = -2;   // -1 is free; from 0 on, an index into the jobs
 function stateOf(slot, job, hostState) {
   if (slot === FAULTY) return "faulty";
   if (job) return job.phase.toLowerCase();
-  if (hostState === "READY") return "free";
+  if (hostState === "READY" || hostState === "PROBATION") return "free";
   return hostState === "DOWN" || hostState === "SUSPECT" ? "down" : "closed";
 }
 

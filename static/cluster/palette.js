@@ -47,6 +47,7 @@ export class Palette {
       QUARANTINED: this.resolve("--state-quarantined"),
       DRAINING: this.resolve("--state-stopping"),
       CORDONED: this.resolve("--state-cordoned"),
+      PROBATION: this.resolve("--state-probation"),
     };
     this.health = { ...this.hosts, READY: this.resolve("--map-running"), FAULTY: this.resolve("--state-failed") };
     this.spans = Object.fromEntries(SPAN_TOKENS.map(([key, token]) => [key, this.resolve(token)]));

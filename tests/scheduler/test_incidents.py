@@ -79,3 +79,47 @@ def test_a_job_belongs_to_what_happened_to_its_host_right_before() -> None:
     newest, oldest = told(*events, stopped=(early, late, planned, elsewhere, after))
     assert [job.job for job in oldest.jobs] == ["a"]
     assert [job.job for job in newest.jobs] == ["b"]
+
+
+# --- faults and notices
+
+
+def xid(at_s: float, node: str, number: int, what: str) -> HostEvent:
+    return HostEvent(int(at_s * SECOND), node, "gpu", "XID", f"Xid {number}", 3, number, what)
+
+
+def notice(at_s: float, node: str, state: str, what: str = "terminate", name: str = "n1") -> HostEvent:
+    return HostEvent(int(at_s * SECOND), node, "notice", state, name, None, None, what)
+
+
+def test_a_gpu_fault_says_which_xid_it_was_and_what_that_calls_for() -> None:
+    (found,) = told(xid(0, "h1", 79, "reboot_host"), gpu(0, "h1", "FAULTY"))
+    assert (found.kind, found.why, found.what) == ("FAULTY", "Xid 79", "reboot_host")
+
+
+def test_a_fault_of_a_program_is_over_at_once_and_knows_whom_it_stopped() -> None:
+    stopped = Stopped("job", 1000, "rank_failure", ("h1",))
+    (found,) = told(xid(0, "h1", 31, "restart_app"), stopped=(stopped,))
+    assert (found.kind, found.end_ms, found.jobs) == ("XID", 0, [stopped])
+
+
+def test_what_is_to_be_ignored_is_no_incident() -> None:
+    assert told(xid(0, "h1", 63, "ignore")) == []
+
+
+def test_a_notice_ends_with_its_host_and_knows_whom_it_moved() -> None:
+    moved, other = Stopped("a", 1000, "spot", ("h1",)), Stopped("b", 1000, "preempt", ("h1",))
+    gone = host(120, "h1", "DOWN", "taken away by its provider")
+    (found,) = told(notice(0, "h1", "STANDS"), gone, stopped=(moved, other))
+    assert (found.kind, found.what, found.end_ms, found.jobs) == ("NOTICE", "terminate", 120 * SECOND, [moved])
+
+
+def test_a_notice_that_is_taken_back_is_over() -> None:
+    (found,) = told(notice(0, "h1", "STANDS", "maintenance"), notice(9, "h1", "OVER", ""))
+    assert found.end_ms == 9 * SECOND
+
+
+def test_a_rack_of_which_no_host_was_given_up_was_a_blip() -> None:
+    silent = [host(n, f"h{n}", "SUSPECT") for n in (1, 2, 3)]
+    (found,) = told(*silent, *(host(40, f"h{n}", "READY") for n in (1, 2, 3)))
+    assert found.kind == "RACK_BLIP"
