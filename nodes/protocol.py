@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
+from enum import StrEnum
 from typing import Any, TypeVar
 
 import msgspec
@@ -126,11 +127,19 @@ class LogsRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pieces: tuple[LogPiece, ...]
 
 
+class LogState(StrEnum):
+    """What became of a piece: taken, not to be taken yet (send it again), or nothing of this rank is ever wanted."""
+
+    TAKEN = "taken"
+    LATER = "later"
+    REFUSED = "refused"
+
+
 class LogTaken(msgspec.Struct, frozen=True):
     """What became of a piece. What lies before ``kept`` is kept or was given up; the next piece starts at ``next``.
 
-    ``next`` is before ``kept`` where the last piece is still short: it is sent again with more behind it. ``refused``
-    says why nothing of this rank is wanted; nothing more of it should be sent.
+    ``next`` is before ``kept`` where the last piece is still short: it is sent again with more behind it. ``why`` says
+    why a piece was not taken.
     """
 
     job: str
@@ -138,7 +147,8 @@ class LogTaken(msgspec.Struct, frozen=True):
     rank: int
     next: int
     kept: int
-    refused: str = ""
+    state: LogState = LogState.TAKEN
+    why: str = ""
 
 
 class LogsAnswer(msgspec.Struct, frozen=True):

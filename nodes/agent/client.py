@@ -8,8 +8,11 @@ import aiohttp
 import msgspec
 
 from nodes.protocol import (
+    LOGS_PATH,
     REGISTER_PATH,
     SYNC_PATH,
+    LogsAnswer,
+    LogsRequest,
     ProtocolError,
     RegisterAnswer,
     RegisterRequest,
@@ -22,6 +25,7 @@ from nodes.protocol import (
 T = TypeVar("T")
 
 REGISTER_TIMEOUT_S = 15.0
+LOGS_TIMEOUT_S = 30.0
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -70,6 +74,14 @@ class Client:
             Unreachable, NotRegistered, Rejected
         """
         return _decoded(SyncAnswer, await self._post(SYNC_PATH, encode(request), token, timeout_s))
+
+    async def logs(self, request: LogsRequest, token: str) -> LogsAnswer:
+        """Hand on what the node's ranks have written.
+
+        Raises:
+            Unreachable, NotRegistered, Rejected
+        """
+        return _decoded(LogsAnswer, await self._post(LOGS_PATH, encode(request), token, LOGS_TIMEOUT_S))
 
     async def _post(self, path: str, body: bytes, token: str, timeout_s: float) -> bytes:
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}

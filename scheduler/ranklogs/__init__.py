@@ -1,0 +1,1 @@
+"""What the ranks of jobs write: pieces in object storage, their index in PostgreSQL. See docs/design/010."""
