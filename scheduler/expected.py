@@ -27,6 +27,8 @@ KEPT_S = 60
 """A forecast that was not made anew for so long is none any more."""
 COST_MS = 5000
 READ_AGAIN_MS = 1000
+SOON_MS = 15_000
+"""A start that is expected within this time is told as one at any moment."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,14 @@ from django.conf import settings
 
 from scheduler import selectors
 from scheduler.core.types import Policy
+from scheduler.expected import SOON_MS, Expected
 from scheduler.picture import Picture, Touched
 
 SHOWN = 500
 """Rows that a live queue shows; ``total`` and ``gpus`` count all."""
+
+STEADY_MS, STEADY_SHARE = 30_000, 50
+"""A start is told anew once it has moved by this much and by one part in so many of the wait: a forecast trembles."""
 
 NAMES = ("id", "name", "owner")
 """What of a row only those may see who may see the job."""
@@ -29,8 +33,14 @@ def key_of(job_id: str) -> str:
 class QueueBoard:
     """``rows`` by key, and ``order``. The rows hold every job's name: ``redacted`` before they leave the house."""
 
-    def __init__(self, picture: Picture, policy: Callable[[], Policy], now_ms: Callable[[], int]) -> None:
-        self._picture, self._policy, self._now_ms = picture, policy, now_ms
+    def __init__(
+        self,
+        picture: Picture,
+        policy: Callable[[], Policy],
+        now_ms: Callable[[], int],
+        expected: Callable[[], Expected] = Expected,
+    ) -> None:
+        self._picture, self._policy, self._now_ms, self._expected = picture, policy, now_ms, expected
         self._rows: dict[str, dict[str, Any]] = {}
         self._order: list[str] = []
         self._sums: dict[str, int] = {}
@@ -56,15 +66,28 @@ class QueueBoard:
         return {"put": list(self._rows.values()), "order": self._order, **self._sums}
 
     def _read(self) -> tuple[int, dict[str, dict[str, Any]], list[str], dict[str, int]]:
-        found = selectors.queue(self._picture, self._policy(), self._now_ms(), limit=SHOWN)
+        now_ms = self._now_ms()
+        found = selectors.queue(self._picture, self._policy(), now_ms, limit=SHOWN, expected=self._expected())
         rows: dict[str, dict[str, Any]] = {}
         for row in found.rows:
             shown = asdict(row)
             # The place is told by ``order``: a job that leaves the head must not change every row behind it.
             shown["tried"] = shown.pop("position") is not None
             key = key_of(str(row.id))
+            shown["eta_ms"] = steady(self._rows.get(key, {}).get("eta_ms"), row.eta_ms, now_ms)
             rows[key] = {"key": key, **shown}
         return found.revision, rows, list(rows), {"total": found.total, "gpus": found.gpus}
+
+
+def steady(told: int | None, eta_ms: int | None, now_ms: int) -> int | None:
+    """The expected start as it is told: what was told before while that is about right, 0 for any moment."""
+    if eta_ms is None:
+        return None
+    if eta_ms - now_ms < SOON_MS:
+        return 0
+    if told and abs(eta_ms - told) < max(STEADY_MS, (eta_ms - now_ms) // STEADY_SHARE):
+        return told
+    return eta_ms
 
 
 def redacted(payload: dict[str, Any], teams: Collection[str] | None) -> dict[str, Any]:

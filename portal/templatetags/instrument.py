@@ -18,6 +18,7 @@ from portal.forms.submit import HINT_WORDS
 from portal.views.preferences import preference_of, zone_of
 from portal.views.words import duration_words, gpu_hours_words, reason_words
 from scheduler.core.types import Hint
+from scheduler.expected import SOON_MS
 
 register = template.Library()
 
@@ -86,6 +87,22 @@ def elapsed(start: datetime | int | None, now_ms: int) -> SafeString | str:
     start_ms = start if isinstance(start, int) else int(start.timestamp() * 1000)
     return format_html(
         '<span class="figures nowrap" data-since="{}">{}</span>', start_ms, duration_words(max(0, now_ms - start_ms))
+    )
+
+
+@register.simple_tag(takes_context=True)
+def expected(context: Context, at_ms: int | None, now_ms: int) -> SafeString | str:
+    """How long until an expected moment, counted down by the page; the moment itself on hover."""
+    if at_ms is None:
+        return format_html('<span class="quiet">{}</span>', "unknown")
+    if at_ms - now_ms < SOON_MS:
+        return "any moment"
+    moment = datetime.fromtimestamp(at_ms / 1000, UTC)
+    return format_html(
+        '<span class="figures nowrap" data-until="{}" title="{}">in {}</span>',
+        at_ms,
+        moment.astimezone(zone_of(_request(context))).strftime("%d %b %H:%M"),
+        duration_words(at_ms - now_ms),
     )
 
 

@@ -65,6 +65,16 @@ def holds() -> list[dict[str, Any]]:
 
 
 @_if_there
+def demand() -> list[selectors.Demand]:
+    return selectors.demand(picture())
+
+
+@_if_there
+def in_the_way() -> dict[str, list[selectors.InTheWay]]:
+    return selectors.in_the_way(picture(), clock.now_ms())
+
+
+@_if_there
 def node(name: str) -> selectors.NodeDetail | None:
     return selectors.node(picture(), name, clock.now_ms())
 

@@ -15,11 +15,14 @@ from scheduler.selectors.job_counts import Counts, counts, state_counts
 from scheduler.selectors.jobs import JobFilter, job_events, jobs, jobs_named, node_events, visible_jobs
 from scheduler.selectors.live import LiveJob, live_job
 from scheduler.selectors.queue import Queue, QueueRow, queue, queue_position
+from scheduler.selectors.waits import Demand, InTheWay, demand, in_the_way
 from scheduler.selectors.why import Why, why
 
 __all__ = [
     "ClusterSummary",
     "Counts",
+    "Demand",
+    "InTheWay",
     "JobFilter",
     "LiveJob",
     "NodeDetail",
@@ -30,7 +33,9 @@ __all__ = [
     "cluster",
     "cluster_map",
     "counts",
+    "demand",
     "holds",
+    "in_the_way",
     "job_events",
     "jobs",
     "jobs_named",

@@ -1,6 +1,7 @@
 // Times in the reader's own zone, and spans that count on while the page is open.
 
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+const SOON_MS = 15000;
 const two = (n) => String(n).padStart(2, "0");
 
 // The server writes times in the zone of this cookie; on the first visit it cannot know it yet.
@@ -19,6 +20,27 @@ export function spanWords(ms) {
   return `${s} s`;
 }
 
+// How long until an expected moment; 0 stands for any moment.
+export function untilWords(at, now = Date.now()) {
+  return at - now < SOON_MS ? "any moment" : `in ${spanWords(at - now)}`;
+}
+
+const short = (at) => `${two(at.getDate())} ${MONTHS[at.getMonth()]} ${two(at.getHours())}:${two(at.getMinutes())}`;
+
+// An expected start in a cell of its own: counted down, with the moment itself on hover.
+export function showExpected(cell, at) {
+  if (cell.dataset.told === String(at)) return;
+  cell.dataset.told = at;
+  const span = document.createElement("span");
+  span.className = at === null ? "quiet" : "figures nowrap";
+  span.textContent = at === null ? "unknown" : untilWords(at);
+  if (at) {
+    span.dataset.until = at;
+    span.title = short(new Date(at));
+  }
+  cell.replaceChildren(span);
+}
+
 export function localise(root = document) {
   for (const time of root.querySelectorAll("time[datetime]")) {
     const at = new Date(time.dateTime);
@@ -32,6 +54,7 @@ function countOn() {
   for (const span of document.querySelectorAll("[data-since]")) {
     span.textContent = spanWords(now - Number(span.dataset.since));
   }
+  for (const span of document.querySelectorAll("[data-until]")) span.textContent = untilWords(Number(span.dataset.until), now);
 }
 
 export function keepTimes() {

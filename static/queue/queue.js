@@ -1,7 +1,7 @@
 // The live queue. Rows change in place at once; what would move rows waits while somebody points at them or is among
 // them with the keyboard, and a button says how much is waiting.
 import { LiveView, showFreshness } from "../js/socket.js";
-import { spanWords } from "../js/times.js";
+import { showExpected, spanWords } from "../js/times.js";
 
 const table = document.getElementById("queue");
 const body = table.tBodies[0];
@@ -14,7 +14,8 @@ let order = [...shown.keys()];
 let total = shown.size;
 let known = false;
 const narrow = document.getElementById("narrow");
-const wanted = { team: "", type: "", order: "" };
+const wanted = Object.fromEntries(new FormData(narrow));
+const FIELDS = { team: "team", type: "gpu_type", why: "reason" };
 
 const number = (n) => n.toLocaleString("en").replaceAll(",", "\u202f");
 const put = (line, name, text) => {
@@ -28,6 +29,7 @@ function fill(line, row) {
   put(line, "gpus", number(row.gpus));
   put(line, "type", row.gpu_type);
   put(line, "why", row.hold ? "held by a person" : reasons[row.reason ?? ""] ?? row.reason);
+  showExpected(line.querySelector("[data-start]"), row.eta_ms);
   line.querySelector("[data-wait]").dataset.since = row.submitted_ms;
   put(line, "wait", spanWords(Date.now() - row.submitted_ms));
   const link = line.querySelector("[data-name]");
@@ -59,7 +61,8 @@ function pending() {
 
 const reading = () => body.matches(":hover") || body.contains(document.activeElement);
 
-const fits = (row) => (!wanted.team || row.team === wanted.team) && (!wanted.type || row.gpu_type === wanted.type);
+const fits = (row) => Object.entries(FIELDS).every(([name, field]) => !wanted[name] || row[field] === wanted[name]);
+const narrowed = () => Object.keys(FIELDS).some((name) => wanted[name]);
 
 // The keys of the rows wanted, in the order wanted.
 function inView() {
@@ -117,31 +120,45 @@ function figures() {
   if (Number.isFinite(oldest)) longest.dataset.since = oldest;
   else delete longest.dataset.since;
   longest.textContent = Number.isFinite(oldest) ? spanWords(Date.now() - oldest) : "–";
-  document.getElementById("empty").hidden = order.length > 0;
-  table.hidden = order.length === 0;
-  choices("team", (row) => row.team);
-  choices("type", (row) => row.gpu_type);
-  narrow.hidden = false;
   const seen = inView(), asked = seen.reduce((sum, key) => sum + rows.get(key).gpus, 0);
-  document.getElementById("narrowed").textContent = wanted.team || wanted.type ? `${number(seen.length)} jobs for ${number(asked)} GPUs` : "";
+  document.getElementById("empty").hidden = order.length > 0;
+  document.getElementById("none").hidden = order.length === 0 || seen.length > 0;
+  table.hidden = seen.length === 0;
+  choices("team", (row) => [row.team, row.team]);
+  choices("type", (row) => [row.gpu_type, row.gpu_type]);
+  choices("why", (row) => [row.reason ?? "", capital(reasons[row.reason ?? ""] ?? row.reason)]);
+  document.getElementById("narrowed").textContent = narrowed() ? `${number(seen.length)} jobs for ${number(asked)} GPUs` : "";
   const cut = document.getElementById("cut");
   cut.hidden = total <= order.length;
   cut.textContent = `the first ${order.length}`;
 }
 
+const capital = (text) => text[0].toUpperCase() + text.slice(1);
+
 // What there is to choose from; the choice made stays even when nobody of it waits any more.
 function choices(name, of) {
   const select = narrow.elements[name];
-  const values = [...new Set([...rows.values()].map(of).concat(wanted[name] || []))].sort();
-  if (values.join() === [...select.options].slice(1).map((option) => option.value).join()) return;
-  select.replaceChildren(select.options[0], ...values.map((value) => new Option(value, value, false, value === wanted[name])));
+  const found = new Map([...rows.values()].map(of).filter(([value]) => value));
+  const chosen = select.selectedOptions[0];
+  if (chosen.value && !found.has(chosen.value)) found.set(chosen.value, chosen.textContent);
+  const sorted = [...found].sort((a, b) => (a[1] < b[1] ? -1 : 1));
+  if (sorted.map(([value]) => value).join() === [...select.options].slice(1).map((option) => option.value).join()) return;
+  select.replaceChildren(select.options[0], ...sorted.map(([value, words]) => new Option(words, value, false, value === wanted[name])));
+}
+
+// The address says what is shown, so that it can be passed on.
+function remember() {
+  const query = new URLSearchParams(Object.entries(wanted).filter(([, value]) => value)).toString();
+  history.replaceState(null, "", query ? `?${query}` : location.pathname);
 }
 
 narrow.addEventListener("change", (event) => {
   wanted[event.target.name] = event.target.value;
+  remember();
   settle();
   figures();
 });
+narrow.querySelector("[data-plain]").hidden = true;
 narrow.addEventListener("submit", (event) => event.preventDefault());
 
 function take(message) {

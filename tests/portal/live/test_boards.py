@@ -9,9 +9,10 @@ import pytest
 
 from portal.live.cluster import ClusterBoard, compact, with_jobs
 from portal.live.job import JobBoard
-from portal.live.queue import QueueBoard, key_of, redacted
+from portal.live.queue import QueueBoard, key_of, redacted, steady
 from scheduler import clock
 from scheduler.core.types import JobDecision, JobIntent, JobSpec, NodeIntent, Phase, Policy, Slice
+from scheduler.expected import Expected
 from scheduler.picture import Picture, Touched
 from scheduler.store import keys
 from scheduler.store.base import Delete
@@ -131,6 +132,31 @@ def test_a_job_that_leaves_the_queue_changes_no_other_row(queue: QueueBoard, hos
         "gpus": 4,
     }
     assert queue.take(Touched(10))[1] is None
+
+
+@pytest.mark.parametrize(
+    ("told", "eta_ms", "tells"),
+    [
+        pytest.param(None, None, None, id="unknown"),
+        pytest.param(None, NOW_MS + 5_000, 0, id="any moment"),
+        pytest.param(None, NOW_MS + 600_000, NOW_MS + 600_000, id="new"),
+        pytest.param(NOW_MS + 600_000, NOW_MS + 620_000, NOW_MS + 600_000, id="about what was told"),
+        pytest.param(NOW_MS + 600_000, NOW_MS + 700_000, NOW_MS + 700_000, id="later than was told"),
+        pytest.param(0, NOW_MS + 60_000, NOW_MS + 60_000, id="not at any moment any more"),
+    ],
+)
+def test_an_expected_start_is_told_anew_once_it_has_moved(
+    told: int | None, eta_ms: int | None, tells: int | None
+) -> None:
+    assert steady(told, eta_ms, NOW_MS) == tells
+
+
+def test_the_queue_tells_expected_starts(picture: Picture, hosts: None, show: Show) -> None:
+    show({keys.intent_job("a"): intent("a")})
+    board = QueueBoard(picture, Policy, lambda: NOW_MS, lambda: Expected(starts={"a": NOW_MS + 90_000}))
+    board.load()
+    (row,) = board.snapshot()["put"]
+    assert row["eta_ms"] == NOW_MS + 90_000
 
 
 def test_names_are_for_those_who_may_know_them(queue: QueueBoard, hosts: None, show: Show) -> None:
