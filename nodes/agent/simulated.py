@@ -103,6 +103,7 @@ class _Gang:
         "frozen_ms",
         "report",
         "run_from_ms",
+        "save_asked_ms",
         "saved_at_ms",
         "saved_work_ms",
         "state",
@@ -120,6 +121,8 @@ class _Gang:
         self.base_ms = assignment.saved_work_ms
         """The useful work done when the ranks were released, or when work went on after a stop that was taken back."""
         self.checkpoint_asked_ms: int | None = None
+        self.save_asked_ms: int | None = None
+        """When a checkpoint was asked for beside the work that is not complete yet."""
         self.frozen_ms: int | None = None
         """The moment at which work came to a stand for the checkpoint of a stop."""
         self.saved_work_ms = assignment.saved_work_ms
@@ -136,6 +139,8 @@ class _Gang:
 
     def obey(self, assignment: Assignment, now_ms: int) -> None:
         """Take the newest order for this attempt."""
+        if assignment.save_ms > self.assignment.save_ms and self.state is RankState.RUNNING:
+            self.save_asked_ms = now_ms
         self.assignment = assignment
         action = assignment.action
         if action is Action.RUN:
@@ -182,6 +187,7 @@ class _Gang:
         finish_ms = self._finish_ms(behaviour)
         if Step.CHECKPOINT not in behaviour.stalled:
             self._save_periodically(now_ms if finish_ms is None else min(now_ms, finish_ms))
+            self._save_as_asked(now_ms)
             acknowledge_ms = self._acknowledge_ms(behaviour)
             if acknowledge_ms is not None and acknowledge_ms <= now_ms:
                 self._acknowledge(acknowledge_ms)
@@ -202,6 +208,23 @@ class _Gang:
             self.saved_work_ms = self.base_ms + work_ms
             self.saved_at_ms = self.run_from_ms + work_ms + checkpoint.takes_ms
             self.report = None
+
+    def _save_as_asked(self, now_ms: int) -> None:
+        """Complete the checkpoint that was asked for beside the work; the one of a stop makes up for it."""
+        done_ms, asked_ms = self._as_asked_ms(), self.save_asked_ms
+        if done_ms is None or asked_ms is None or done_ms > now_ms:
+            return
+        self.save_asked_ms = None
+        work_ms = self.base_ms + asked_ms - self.run_from_ms
+        if work_ms > self.saved_work_ms:
+            self.saved_work_ms, self.saved_at_ms = work_ms, done_ms
+            self.report = None
+
+    def _as_asked_ms(self) -> int | None:
+        checkpoint = self.assignment.spec.checkpoint
+        if self.save_asked_ms is None or checkpoint is None or self.frozen_ms is not None:
+            return None
+        return self.save_asked_ms + checkpoint.takes_ms
 
     def _acknowledge(self, at_ms: int) -> None:
         if self.frozen_ms is not None:
@@ -273,6 +296,7 @@ class _Gang:
         elif self.state is RankState.RUNNING:
             yield self._finish_ms(behaviour)
             yield self._acknowledge_ms(behaviour)
+            yield self._as_asked_ms()
             if saves:
                 yield self._next_save_ms(behaviour, now_ms)
         if self.assignment.action is Action.CHECKPOINT and Step.STOP not in behaviour.stalled:

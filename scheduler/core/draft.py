@@ -23,6 +23,7 @@ from scheduler.core.types import (
     Plan,
     Policy,
     Reason,
+    Reservation,
     Reservations,
     ReservationsChange,
 )
@@ -50,6 +51,8 @@ class Draft:
         self.released: set[str] = set()
         self.pencilled: set[str] = set()
         self.late: set[str] = set()
+        self.booked: list[Reservation] = []
+        self.booked_events: list[Event] = []
         self.giving = True
         self.wakes: list[int] = []
         self._undo: list[tuple[Job, JobDecision]] = []
@@ -109,6 +112,12 @@ class Draft:
             assert isinstance(earlier, NodeChange)
             self._changes[at] = replace(change, events=earlier.events + change.events)
         self.snapshot.set_node_decision(name, decision)
+
+    def book(self, held: Reservation, event: Event) -> None:
+        """Hold a place for a gang that is on its way out of another: the holds of this plan will have it in them."""
+        self.booked.append(held)
+        self.booked_events.append(event)
+        self.snapshot.quiet_until_ms = self.now_ms
 
     def reserve(self, reservations: Reservations, events: Iterable[Event]) -> None:
         """Put these holds in force in place of all earlier ones. At most once a plan."""

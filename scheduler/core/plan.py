@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from scheduler.core import relocate
 from scheduler.core.allocate import allocate
 from scheduler.core.draft import Draft
 from scheduler.core.settle import settle
@@ -26,8 +27,10 @@ def plan(snapshot: Snapshot, policy: Policy, now_ms: int, fence: int) -> Plan:
     taken = snapshot.work.copy()
     draft = Draft(snapshot, policy, now_ms, fence)
     settle(draft)
+    relocate.book(draft)
     draft.giving = False
     allocate(draft)
+    relocate.leave(draft)
     decided = draft.close()
     draft.wake(snapshot.next_timer())
     wake = min(draft.wakes) if draft.wakes else None

@@ -17,8 +17,9 @@ from scheduler.core.job import Job
 from scheduler.core.lifecycle import remaining_ms
 from scheduler.core.limits import Asker, Limits
 from scheduler.core.quota import Branch
+from scheduler.core.snapshot import Snapshot
 from scheduler.core.topology import Pool
-from scheduler.core.types import Event, EventKind, Reservation, Reservations
+from scheduler.core.types import Event, EventKind, Phase, Reservation, Reservations
 from scheduler.core.waiting import Group, Shape
 from scheduler.core.work import ALL
 
@@ -47,6 +48,8 @@ class Holds:
         self._of = dict(self._before)
         self._teams_before = [one for one in held if one.job is None]
         self._teams: list[Reservation] = []
+        self._coming: dict[str, Reservation] = {}
+        """The holds of those that are leaving another place for the one that is held."""
         self._in_force: set[str] = set()
         self._replans: set[str] = set()
         self._reviewed = draft.snapshot.reviews != draft.snapshot.holds_reviewed
@@ -67,12 +70,19 @@ class Holds:
             if job is None or job.group is None:
                 del self._of[name]
                 self._gangs -= self._is_gang(held)
-                self.stirred = True
+                if job is not None and job.phase is Phase.STOPPING and held.firm and self._whole(held):
+                    self._coming[name] = held
+                else:
+                    self.stirred = True
                 continue
             self._all.add(held)
             if held.firm:
                 self._limits.add(held)
                 self._in_force.add(name)
+        self._coming |= {held.job: held for held in self._draft.booked if held.job is not None}
+        for held in self._coming.values():
+            self._all.add(held)
+            self._limits.add(held)
         self._teams = booked(self._draft, self._all, self._horizon, self._teams_before)
         for held in self._teams:
             self._limits.add(held)
@@ -220,12 +230,7 @@ class Holds:
         return kept
 
     def _whole(self, held: Reservation) -> bool:
-        """Whether every node of the hold still is there for it."""
-        for name, takes in zip(held.nodes, held.takes, strict=True):
-            node = self._snapshot.nodes.get(name)
-            if node is None or not node.open or (node.all_mask & ~node.faulty).bit_count() < takes:
-                return False
-        return True
+        return stands(self._snapshot, held)
 
     def _late(self, job: Job, held: Reservation) -> bool:
         """Whether somebody who came first has taken what was promised, so that the promise cannot be kept."""
@@ -298,26 +303,37 @@ class Holds:
     def write(self) -> None:
         """Put what changed among the holds into the plan."""
         events: list[Event] = []
-        now = self._draft.now_ms
+        held_now = {**self._coming, **self._of}
         for name, held in self._before.items():
-            if _promise(self._of.get(name)) != _promise(held):
-                events.append(_event(EventKind.UNRESERVE, name, held, now))
+            if _promise(held_now.get(name)) != _promise(held):
+                events.append(self._event(EventKind.UNRESERVE, name, held))
         for name, held in self._of.items():
             if _promise(self._before.get(name)) != _promise(held):
-                events.append(_event(EventKind.RESERVE, name, held, now))
-        if self.room() and any(self._of.get(name) is None for name in self._before):
+                events.append(self._event(EventKind.RESERVE, name, held))
+        if self.room() and any(held_now.get(name) is None for name in self._before):
             self._draft.late.add(ALL)
-        if self._of != self._before or self._teams != self._teams_before:
-            self._draft.reserve(Reservations((*self._teams, *self._of.values())), events)
+        if held_now != self._before or self._teams != self._teams_before:
+            events += self._draft.booked_events
+            self._draft.reserve(Reservations((*self._teams, *held_now.values())), events)
         else:
             self._snapshot.holds_reviewed = self._snapshot.reviews
+
+    def _event(self, kind: EventKind, name: str, held: Reservation) -> Event:
+        job = self._snapshot.jobs.get(name)
+        phase = job.phase if job is not None else Phase.PENDING
+        detail = {"hosts": list(held.nodes), "start_ms": held.start_ms, "phase": phase.value}
+        return Event(kind, self._draft.now_ms, name, None, 0, detail)
+
+
+def stands(snapshot: Snapshot, held: Reservation) -> bool:
+    """Whether every node of the hold still is there for it."""
+    for name, takes in zip(held.nodes, held.takes, strict=True):
+        node = snapshot.nodes.get(name)
+        if node is None or not node.open or (node.all_mask & ~node.faulty).bit_count() < takes:
+            return False
+    return True
 
 
 def _promise(held: Reservation | None) -> tuple[object, ...] | None:
     """What a hold says to people: that it has become firm or is so no more is no news to them."""
     return None if held is None else (held.nodes, held.takes, held.start_ms)
-
-
-def _event(kind: EventKind, job: str, held: Reservation, now_ms: int) -> Event:
-    detail = {"hosts": list(held.nodes), "start_ms": held.start_ms, "phase": "PENDING"}
-    return Event(kind, now_ms, job, None, 0, detail)

@@ -188,3 +188,17 @@ def test_the_environment_of_a_job_says_how_it_behaves():
     assert behaviour_from_environment({}).runtime_ms is None
     with pytest.raises(ValueError, match="-1"):
         behaviour_from_environment({"GANGWAY_SIM_RUNTIME_S": "-1"})
+
+
+def test_saves_once_beside_its_work_when_it_is_asked_to():
+    agent = executor()
+    order = running(agent)
+    asked = replace(order, save_ms=1)
+    first = agent.step([asked], 5 * MINUTE)
+    assert first.wake_ms == 5 * MINUTE + 20_000
+    saved = agent.step([asked], 5 * MINUTE + 20_000)
+    (gang,) = saved.gangs
+    assert (gang.saved_work_ms, gang.saved_at_ms, gang.acknowledged) == (5 * MINUTE, 5 * MINUTE + 20_000, False)
+    assert states(saved) == [RankState.RUNNING] * 2
+    again = agent.step([asked], 10 * MINUTE)
+    assert again.gangs is saved.gangs
