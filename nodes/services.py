@@ -6,9 +6,11 @@ transaction in which its caller also puts the new intent in the outbox.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from django.db import IntegrityError, transaction
+from django.db.models import F
 
 from nodes.inventory import FieldProblem, problems
 from nodes.models import JoinToken, Node
@@ -111,48 +113,50 @@ def _take_inventory(node: Node, inventory: Inventory) -> bool:
     return _save(node, changed)
 
 
-def cordon(name: str, reason: str) -> tuple[Node, bool]:
-    """No new work on the node; what runs there stays. Answers the node, and whether anything changed."""
-    return _wish(name, cordon_reason=reason)
-
-
-def drain(name: str, reason: str) -> tuple[Node, bool]:
-    """No new work on the node, and what runs there moves away."""
-    return _wish(name, drain_reason=reason)
-
-
-def uncordon(name: str) -> tuple[Node, bool]:
-    """The node takes work again: ends a cordon and a drain."""
-    return _wish(name, cordon_reason=None, drain_reason=None)
-
-
-def pardon(name: str, now: datetime) -> tuple[Node, bool]:
-    """What failed on the node until now is held against it no more: ends its quarantine."""
-    return _wish(name, pardoned_at=now)
-
-
-def remove(name: str, now: datetime) -> Node:
-    """The node is no part of the fleet any more, and its token opens nothing. Its name may be joined under anew.
+def cordon(names: Sequence[str], reason: str) -> list[Node]:
+    """No new work on the nodes; what runs there stays. Answers those of which something changed.
 
     Raises:
-        UnknownNode: there is no such node.
+        UnknownNode: one of them is not there; nothing is done. So do the others below.
     """
-    with transaction.atomic():
-        node, _ = _wish(name, removed_at=now)
-        node.token_hash = ""
-        node.save(update_fields=["token_hash"])
-        return node
+    return _wish(names, cordon_reason=reason)
 
 
-def _wish(name: str, **wanted: str | datetime | None) -> tuple[Node, bool]:
+def drain(names: Sequence[str], reason: str) -> list[Node]:
+    """No new work on the nodes, and what runs there moves away."""
+    return _wish(names, drain_reason=reason)
+
+
+def uncordon(names: Sequence[str]) -> list[Node]:
+    """The nodes take work again: ends cordons and drains."""
+    return _wish(names, cordon_reason=None, drain_reason=None)
+
+
+def pardon(names: Sequence[str], now: datetime) -> list[Node]:
+    """What failed on the nodes until now is held against them no more: ends a quarantine."""
+    return _wish(names, pardoned_at=now)
+
+
+def remove(names: Sequence[str], now: datetime) -> list[Node]:
+    """The nodes are no part of the fleet any more; their tokens open nothing, their names may be joined under anew."""
+    return _wish(names, removed_at=now, token_hash="")
+
+
+def _wish(names: Sequence[str], **wanted: str | datetime | None) -> list[Node]:
+    """Two statements however many nodes: they are locked in the order of their names, as everybody does."""
     with transaction.atomic():
-        node = Node.objects.select_for_update().filter(name=name, removed_at=None).first()
-        if node is None:
-            raise UnknownNode(name)
-        changed = [field for field, value in wanted.items() if getattr(node, field) != value]
-        for field in changed:
-            setattr(node, field, wanted[field])
-        return node, _save(node, changed)
+        nodes = list(Node.objects.select_for_update().filter(name__in=names, removed_at=None).order_by("name"))
+        missing = set(names) - {node.name for node in nodes}
+        if missing:
+            raise UnknownNode(min(missing))
+        changed = [node for node in nodes if any(getattr(node, field) != value for field, value in wanted.items())]
+        for node in changed:
+            for field, value in wanted.items():
+                setattr(node, field, value)
+            node.version += 1
+        names_changed = [node.name for node in changed]
+        Node.objects.filter(name__in=names_changed).update(**wanted, version=F("version") + 1)
+        return changed
 
 
 def _save(node: Node, changed: list[str]) -> bool:

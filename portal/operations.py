@@ -91,12 +91,12 @@ def radius(kind: Kind, names: Sequence[str], from_ms: int | None = None) -> blas
         return None
 
 
-_PLAIN: dict[Kind, Callable[[str, str, datetime], object]] = {
-    Kind.CORDON: lambda name, reason, now: intents.cordon_node(name, reason),
-    Kind.UNCORDON: lambda name, reason, now: intents.uncordon_node(name),
-    Kind.DRAIN: lambda name, reason, now: intents.drain_node(name, reason),
-    Kind.PARDON: lambda name, reason, now: intents.pardon_node(name, now),
-    Kind.REMOVE: lambda name, reason, now: intents.remove_node(name, now),
+_PLAIN: dict[Kind, Callable[[Sequence[str], str, datetime], None]] = {
+    Kind.CORDON: lambda names, reason, now: intents.cordon_nodes(names, reason),
+    Kind.UNCORDON: lambda names, reason, now: intents.uncordon_nodes(names),
+    Kind.DRAIN: lambda names, reason, now: intents.drain_nodes(names, reason),
+    Kind.PARDON: lambda names, reason, now: intents.pardon_nodes(names, now),
+    Kind.REMOVE: lambda names, reason, now: intents.remove_nodes(names, now),
 }
 
 
@@ -112,8 +112,7 @@ def operate(user: User, kind: Kind, where: Where, reason: str) -> blast.Blast | 
         _must_be_down(where.nodes)
     now = timezone.now()
     with transaction.atomic():
-        for name in sorted(where.nodes):
-            _PLAIN[kind](name, reason, now)
+        _PLAIN[kind](where.nodes, reason, now)
         _note(user, kind, where.words, reason, now, nodes=where.nodes, before=before)
     return before
 

@@ -25,43 +25,42 @@ def register_node(inventory: Inventory, token: str, join_token: str, now: dateti
         return _publish(*services.register(inventory, token, join_token, now))
 
 
-def cordon_node(name: str, reason: str) -> Node:
-    """No new work on the node; what runs there stays. Asked again, nothing changes.
+def cordon_nodes(names: Sequence[str], reason: str) -> None:
+    """No new work on the nodes; what runs there stays. Asked again, nothing changes.
 
     Raises:
-        UnknownNode: there is no such node.
+        UnknownNode: one of them is not there; nothing is done.
     """
     with transaction.atomic():
-        return _publish(*services.cordon(name, reason))
+        _publish_all(services.cordon(names, reason))
 
 
-def drain_node(name: str, reason: str) -> Node:
-    """No new work on the node, and what runs there moves away. Raises as ``cordon_node``."""
+def drain_nodes(names: Sequence[str], reason: str) -> None:
+    """No new work on the nodes, and what runs there moves away. Raises as ``cordon_nodes``."""
     with transaction.atomic():
-        return _publish(*services.drain(name, reason))
+        _publish_all(services.drain(names, reason))
 
 
-def uncordon_node(name: str) -> Node:
-    """The node takes work again: ends a cordon and a drain. Raises as ``cordon_node``."""
+def uncordon_nodes(names: Sequence[str]) -> None:
+    """The nodes take work again: ends cordons and drains. Raises as ``cordon_nodes``."""
     with transaction.atomic():
-        return _publish(*services.uncordon(name))
+        _publish_all(services.uncordon(names))
 
 
-def pardon_node(name: str, now: datetime) -> Node:
-    """What failed on the node until now is held against it no more. Raises as ``cordon_node``."""
+def pardon_nodes(names: Sequence[str], now: datetime) -> None:
+    """What failed on the nodes until now is held against them no more. Raises as ``cordon_nodes``."""
     with transaction.atomic():
-        return _publish(*services.pardon(name, now))
+        _publish_all(services.pardon(names, now))
 
 
-def remove_node(name: str, now: datetime) -> Node:
-    """The node leaves the fleet; a host may then join under its name. What still ran there counts as lost.
+def remove_nodes(names: Sequence[str], now: datetime) -> None:
+    """The nodes leave the fleet; hosts may then join under their names. What still ran there counts as lost.
 
-    Raises as ``cordon_node``.
+    Raises as ``cordon_nodes``.
     """
     with transaction.atomic():
-        node = services.remove(name, now)
-        outbox.enqueue_removal(keys.intent_node(node.name), node.version)
-        return node
+        for node in services.remove(names, now):
+            outbox.enqueue_removal(keys.intent_node(node.name), node.version)
 
 
 def plan_maintenance(
@@ -102,5 +101,4 @@ def _publish(node: Node, changed: bool) -> Node:
 
 
 def _publish_all(nodes: list[Node]) -> None:
-    for node in nodes:
-        _publish(node, changed=True)
+    outbox.enqueue_all({keys.intent_node(node.name): selectors.node_intent(node) for node in nodes})

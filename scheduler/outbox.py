@@ -6,6 +6,8 @@ until it is gone. A crash between any two steps repeats work that changes nothin
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import structlog
 from django.db import DatabaseError, transaction
 
@@ -13,12 +15,15 @@ from scheduler import connections, wakeups
 from scheduler.core.types import TERMINAL, JobIntent, NodeIntent, PolicyIntent, QuotaTree, ReservationIntent
 from scheduler.models import Job, Outbox
 from scheduler.store import codec, keys
-from scheduler.store.base import Compare, Delete, Operation, Put, Store, StoreUnavailable, TooLarge
+from scheduler.store.base import Compare, Delete, Entry, Operation, Put, Store, StoreUnavailable, TooLarge
 
 log = structlog.get_logger(__name__)
 
 SWEEP_ROWS = 500
 """Rows that one sweep looks at, oldest first."""
+
+TOGETHER = 64
+"""Intents in one commit where the store does not take all of them at once: half of what etcd takes by default."""
 
 REMOVED = b""
 """Stands in a row's value for a key that shall go: no record is encoded so."""
@@ -45,6 +50,21 @@ def enqueue(key: str, intent: Intent) -> Outbox:
     row = Outbox.objects.create(key=key, value=codec.encode(intent), version=intent.version)
     transaction.on_commit(lambda: _deliver_now(row))
     return row
+
+
+def enqueue_all(intents: Mapping[str, NodeIntent]) -> None:
+    """As ``enqueue`` for many nodes at once, by key: delivered together, so that no plan sees some without the others.
+
+    Raises: as ``enqueue``.
+    """
+    if not transaction.get_connection().in_atomic_block:
+        raise transaction.TransactionManagementError("an intent is enqueued in the transaction that makes it true")
+    if not intents:
+        return
+    rows = Outbox.objects.bulk_create(
+        Outbox(key=key, value=codec.encode(intent), version=intent.version) for key, intent in intents.items()
+    )
+    transaction.on_commit(lambda: _deliver_all_now(rows))
 
 
 def enqueue_removal(key: str, version: int) -> Outbox:
@@ -74,6 +94,36 @@ def deliver(row: Outbox, store: Store) -> None:
         Outbox.objects.filter(pk=row.pk).delete()
 
 
+def deliver_all(rows: Sequence[Outbox], store: Store) -> None:
+    """Bring rows of nodes to the store, each of another key: all in one commit where the store takes so much at once.
+
+    Raises:
+        StoreUnavailable, TooLarge: rows stay.
+    """
+    if len(rows) == 1:
+        deliver(rows[0], store)
+        return
+    held = {entry.key: entry for entry in store.read(keys.INTENT_NODES).entries}
+    newer = [row for row in rows if _version(held.get(row.key)) < row.version]
+    try:
+        done = _commit_all(store, newer, held)
+    except TooLarge:
+        parts = [newer[at : at + TOGETHER] for at in range(0, len(newer), TOGETHER)]
+        done = False not in [_commit_all(store, part, held) for part in parts]
+    if done:
+        Outbox.objects.filter(pk__in=[row.pk for row in rows]).delete()
+        return
+    for row in rows:  # somebody else wrote one of the keys meanwhile
+        deliver(row, store)
+
+
+def _commit_all(store: Store, rows: Sequence[Outbox], held: Mapping[str, Entry]) -> bool:
+    if not rows:
+        return True
+    compares = [Compare(row.key, mod=held[row.key].mod_revision if row.key in held else 0) for row in rows]
+    return store.commit(compares, [Put(row.key, bytes(row.value)) for row in rows]).ok
+
+
 def sweep(store: Store, limit: int = SWEEP_ROWS) -> int:
     """Deliver what a crash or an outage left behind, oldest first; answers how many rows were delivered."""
     delivered = 0
@@ -92,6 +142,16 @@ def _deliver_now(row: Outbox) -> None:
         deliver(row, connections.store())
     except (StoreUnavailable, TooLarge, DatabaseError) as error:
         log.warning("an intent stays in the outbox", row=row.pk, error=str(error))
+    else:
+        wakeups.tick.ring()
+
+
+def _deliver_all_now(rows: Sequence[Outbox]) -> None:
+    """As ``_deliver_now``."""
+    try:
+        deliver_all(rows, connections.store())
+    except (StoreUnavailable, TooLarge, DatabaseError) as error:
+        log.warning("intents stay in the outbox", rows=len(rows), error=str(error))
     else:
         wakeups.tick.ring()
 
@@ -145,13 +205,18 @@ def _put(store: Store, key: str, value: bytes, version: int) -> None:
 def _held(store: Store, key: str) -> tuple[int, int]:
     """The key's mod revision and the version that it holds: (0, 0) when it is absent, version 0 when unreadable."""
     entry = store.get(key)
+    return (0, 0) if entry is None else (entry.mod_revision, _version(entry))
+
+
+def _version(entry: Entry | None) -> int:
+    """The version of the intent that the entry holds; 0 where there is none, or none that can be read."""
     if entry is None:
-        return 0, 0
+        return 0
     try:
-        return entry.mod_revision, codec.decode(_kind(key), entry.value).version
+        return codec.decode(_kind(entry.key), entry.value).version
     except codec.Garbled as error:
-        log.error("an intent in the store is no record and is put anew", key=key, error=str(error))
-        return entry.mod_revision, 0
+        log.error("an intent in the store is no record and is put anew", key=entry.key, error=str(error))
+        return 0
 
 
 def _kind(key: str) -> type[Intent]:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 from django.db import connection
+from pytest_django import DjangoAssertNumQueries
 
 from nodes import services
 from nodes.models import JoinToken, Node
@@ -107,18 +108,36 @@ def test_inventory_out_of_bounds_is_refused_by_field(join: str, field: str, valu
 def test_wishes_raise_the_version_only_when_they_change_something(join: str) -> None:
     services.register(HOST, "own", join, NOW)
     steps = [
-        services.cordon(HOST.name, "disk"),
-        services.cordon(HOST.name, "disk"),
-        services.drain(HOST.name, "swap"),
-        services.uncordon(HOST.name),
-        services.uncordon(HOST.name),
+        services.cordon([HOST.name], "disk"),
+        services.cordon([HOST.name], "disk"),
+        services.drain([HOST.name], "swap"),
+        services.uncordon([HOST.name]),
+        services.uncordon([HOST.name]),
     ]
-    assert [changed for _, changed in steps] == [True, False, True, True, False]
-    intent = node_intent(steps[-1][0])
+    assert [[node.version for node in changed] for changed in steps] == [[2], [], [3], [4], []]
+    intent = node_intent(Node.objects.get())
     assert (intent.version, intent.cordon, intent.drain) == (4, None, None)
 
 
-@pytest.mark.parametrize("wish", [lambda: services.cordon("x", "y"), lambda: services.uncordon("x")])
+def test_of_many_hosts_one_that_is_not_there_stops_the_act(join: str) -> None:
+    services.register(HOST, "own", join, NOW)
+    with pytest.raises(services.UnknownNode, match="x9"):
+        services.drain([HOST.name, "x9"], "power")
+    assert node_intent(Node.objects.get()).drain is None
+
+
+def test_many_hosts_cost_as_many_statements_as_one(
+    join: str, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    services.create_join_token("join", 20, NOW + timedelta(hours=1))
+    names = [f"h{number:02}" for number in range(20)]
+    for name in names:
+        services.register(msgspec.structs.replace(HOST, name=name), f"own-{name}", join, NOW)
+    with django_assert_num_queries(4):  # the two, and a savepoint
+        assert len(services.drain(names, "power")) == 20
+
+
+@pytest.mark.parametrize("wish", [lambda: services.cordon(["x"], "y"), lambda: services.uncordon(["x"])])
 def test_a_node_that_there_is_not_has_no_wishes(wish) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(services.UnknownNode):
         wish()
@@ -168,11 +187,11 @@ def _at_once(call, many: int) -> None:  # type: ignore[no-untyped-def]
 
 def test_a_removed_node_is_gone_and_its_name_can_be_joined_under_anew(join: str) -> None:
     services.register(HOST, "own", join, NOW)
-    services.drain(HOST.name, "old")
-    version = services.remove(HOST.name, NOW).version
+    services.drain([HOST.name], "old")
+    version = services.remove([HOST.name], NOW)[0].version
     assert identity_of(token_hash("own")) is None
     with pytest.raises(services.UnknownNode):
-        services.cordon(HOST.name, "again")
+        services.cordon([HOST.name], "again")
     node, changed = services.register(HOST, "fresh", join, NOW)
     assert changed and node.version > version and node.drain_reason is None
     assert identity_of(token_hash("fresh")) is not None
@@ -181,6 +200,6 @@ def test_a_removed_node_is_gone_and_its_name_can_be_joined_under_anew(join: str)
 
 def test_a_removed_node_needs_a_join_token_to_come_back(join: str) -> None:
     services.register(HOST, "own", join, NOW)
-    services.remove(HOST.name, NOW)
+    services.remove([HOST.name], NOW)
     with pytest.raises(services.JoinRefused):
         services.register(HOST, "own", "wrong", NOW)

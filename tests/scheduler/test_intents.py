@@ -43,25 +43,25 @@ def test_a_registered_node_is_known_to_the_scheduler(store: MemoryStore, registe
 
 
 def test_cordon_drain_and_uncordon_reach_the_scheduler(store: MemoryStore, registered: None) -> None:
-    intents.cordon_node("n1", "a fan")
+    intents.cordon_nodes(["n1"], "a fan")
     assert (known(store).cordon, known(store).drain) == ("a fan", None)
-    intents.drain_node("n1", "a disk")
+    intents.drain_nodes(["n1"], "a disk")
     assert (known(store).cordon, known(store).drain) == ("a fan", "a disk")
-    intents.uncordon_node("n1")
+    intents.uncordon_nodes(["n1"])
     assert (known(store).cordon, known(store).drain, known(store).version) == (None, None, 4)
 
 
 def test_asked_again_nothing_is_published(store: MemoryStore, registered: None) -> None:
-    intents.cordon_node("n1", "a fan")
+    intents.cordon_nodes(["n1"], "a fan")
     revision = store.read(keys.PREFIX).revision
-    intents.cordon_node("n1", "a fan")
+    intents.cordon_nodes(["n1"], "a fan")
     assert store.read(keys.PREFIX).revision == revision
     assert not Outbox.objects.exists()
 
 
 def test_a_node_that_nobody_registered_is_refused(store: MemoryStore) -> None:
     with pytest.raises(nodes.UnknownNode):
-        intents.cordon_node("n9", "a fan")
+        intents.cordon_nodes(["n9"], "a fan")
     assert not Outbox.objects.exists()
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -11,7 +12,7 @@ from scheduler import outbox
 from scheduler.core.types import JobIntent, JobSpec, NodeIntent, Phase
 from scheduler.models import Job, Outbox
 from scheduler.store import codec, keys
-from scheduler.store.base import Put, StoreUnavailable
+from scheduler.store.base import Committed, Compare, Operation, Put, StoreUnavailable, TooLarge
 from scheduler.store.memory import MemoryStore
 from tests.scheduler.builders import row_of_job
 from tests.scheduler.failing import FusedStore, every_cut, fused_database, killed
@@ -147,4 +148,63 @@ def test_a_delivery_killed_at_any_step_is_finished_by_the_next(job: Job, version
         assert entry is not None
         assert codec.decode(JobIntent, entry.value) == intent
         assert entry.mod_revision == version + 1, "put once"
+        assert not Outbox.objects.exists()
+
+
+MANY = [replace(NODE, name=f"n{number:03}", version=2, drain="power") for number in range(150)]
+
+
+class Narrow:
+    """A store that takes no more than so many operations at once, and counts its commits."""
+
+    def __init__(self, store: MemoryStore | FusedStore, most: int) -> None:
+        self._store, self._most = store, most
+        self.read, self.get = store.read, store.get
+        self.commits = 0
+
+    def commit(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> Committed:
+        if len(operations) > self._most:
+            raise TooLarge(f"{len(operations)} operations")
+        self.commits += 1
+        return self._store.commit(compares, operations)
+
+
+@pytest.mark.parametrize(("most", "commits"), [(4096, 1), (128, 3)], ids=["at once", "in parts"])
+def test_many_hosts_reach_the_store_together(store: MemoryStore, most: int, commits: int) -> None:
+    for intent in MANY[:40]:
+        outbox.deliver(row_of(replace(intent, version=1, drain=None)), store)
+    narrow = Narrow(store, most)
+    outbox.deliver_all([row_of(intent) for intent in MANY], narrow)  # type: ignore[arg-type]
+    assert [held(store, intent) for intent in MANY] == MANY
+    assert narrow.commits == commits
+    assert not Outbox.objects.exists()
+
+
+def test_a_host_that_somebody_else_changed_meanwhile_keeps_the_later_wish(store: MemoryStore) -> None:
+    later = replace(MANY[0], version=3, drain="fire")
+    rows = [row_of(intent) for intent in MANY[:3]]
+
+    class Racing(Narrow):
+        def commit(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> Committed:
+            if not self.commits:
+                outbox.deliver(row_of(later), store)
+            return super().commit(compares, operations)
+
+    outbox.deliver_all(rows, Racing(store, 4096))  # type: ignore[arg-type]
+    assert [held(store, intent) for intent in MANY[:3]] == [later, *MANY[1:3]]
+    assert not Outbox.objects.exists()
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before the step", "after the step"])
+def test_a_delivery_of_many_killed_at_any_step_is_finished_by_the_next(
+    after: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox, "TOGETHER", 2)
+    for fuse in every_cut(after):
+        store = MemoryStore(lambda: 0)
+        rows = [row_of(intent) for intent in MANY[:3]]
+        with killed(fuse), fused_database(fuse):
+            outbox.deliver_all(rows, Narrow(FusedStore(store, fuse), 2))  # type: ignore[arg-type]
+        outbox.sweep(store)
+        assert [held(store, intent) for intent in MANY[:3]] == MANY[:3]
         assert not Outbox.objects.exists()
