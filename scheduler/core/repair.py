@@ -6,7 +6,7 @@ time that the gang would wait otherwise is worth more than the restarts. Jobs ne
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from scheduler.core import attempts
 from scheduler.core.claims import may_be_stopped
@@ -19,13 +19,16 @@ from scheduler.core.queue import Walk
 from scheduler.core.quota import Quota
 from scheduler.core.reserve import Holds
 from scheduler.core.settle import ask
-from scheduler.core.types import OnLoss, Phase, Reason, Reservation, StopCause
+from scheduler.core.types import Hint, OnLoss, Phase, Reason, Reservation, StopCause
 from scheduler.core.victims import RESTART_MS, Eviction, Question, Search
 from scheduler.core.waiting import Group
 from scheduler.core.why import Why
 
 BROKEN = frozenset({Reason.FRAGMENTED, Reason.TOPOLOGY})
 """The reasons of those who would find room if what is free lay together."""
+
+TRIALS = 64
+"""So many sets of moves are tried out for a gang before it is given up."""
 
 NEAR_END_MS = 600_000
 """A job that is planned to end within this time is not moved."""
@@ -40,6 +43,7 @@ class Repair:
         self._limits = limits
         self._holds = holds
         self._why = why
+        self._trials = 0
 
     def run(self) -> None:
         """Try one move for the head of each group that waits for breakage alone."""
@@ -77,9 +81,10 @@ class Repair:
             def may_stop(victim: Job, so_far: Sequence[Job]) -> bool:
                 return victim.spec.gpus + sum(other.spec.gpus for other in so_far) <= group.shape.gpus
 
-            search = Search(self._snapshot, self._limits, question, movable, may_stop)
+            self._trials = TRIALS
+            search = Search(self._snapshot, self._limits, question, movable, may_stop, accepts=self._accepts(job))
             found = search.best(self._snapshot.topology.by_type[gpu_type])
-            if found is not None and found.victims and self._pays(job, found) and self._fit_elsewhere(job, found):
+            if found is not None:
                 self._carry_out(job, found)
                 return
 
@@ -112,6 +117,15 @@ class Repair:
             price += victim.spec.gpus * (victim.spec.checkpoint.takes_ms + RESTART_MS)
         return job.spec.gpus * (held.start_ms - self._draft.now_ms) > price
 
+    def _accepts(self, job: Job) -> Callable[[Eviction], bool]:
+        def accepts(found: Eviction) -> bool:
+            if not found.victims or not self._pays(job, found) or not self._trials:
+                return False
+            self._trials -= 1
+            return self._fit_elsewhere(job, found)
+
+        return accepts
+
     def _fit_elsewhere(self, job: Job, found: Eviction) -> bool:
         """Try it out: the victims gone, the gang in its place, and every victim has another one."""
         draft = self._draft
@@ -126,9 +140,9 @@ class Repair:
         fits = all(mask.bit_count() == gpus for (_, mask), (_, gpus) in zip(parts, found.parts, strict=True))
         if fits:
             self._assume(job, Placement(found.gpu_type, parts))
-            fits = all(self._replace(victim) for victim in found.victims)
+            fits = all(map(self._replace, sorted(found.victims, key=_choosiness)))
         draft.forget(mark)
-        if held is not None and not fits:
+        if held is not None:
             self._holds.put(held)
         return fits
 
@@ -168,3 +182,8 @@ class Repair:
                 firm=True,
             )
         )
+
+
+def _choosiness(job: Job) -> tuple[bool, int]:
+    """Sorts those first for whom it is hardest to find a place."""
+    return job.spec.hint is Hint.ANY, -job.spec.gpus

@@ -75,19 +75,19 @@ class Tally:
             return self._total >= need.size
         return self._ready >= need.whole and (not need.rest or self._ready > need.whole or self._partly > 0)
 
-    def parts(self) -> list[tuple[Node, int]]:
-        """Where the gang sits; it has to fit."""
+    def parts(self, rest_on: str | None = None) -> list[tuple[Node, int]]:
+        """Where the gang sits; it has to fit. ``rest_on``: the node for the remainder, if that is settled."""
         if self._need.pieces:
             return self._pieces()
         need = self._need
-        ready = sorted(name for name, free in self._free.items() if free >= need.size)
+        ready = sorted(name for name, free in self._free.items() if free >= need.size and name != rest_on)
         if need.whole == 1 and not need.rest:
             tightest = min(ready, key=lambda name: (self._free[name], name))
             return [(self._nodes[tightest], need.size)]
         parts = [(self._nodes[name], need.size) for name in ready[: need.whole]]
         if need.rest:
             used = set(ready[: need.whole])
-            name = min(
+            name = rest_on or min(
                 (name for name, free in self._free.items() if free >= need.rest and name not in used),
                 key=lambda name: (self._free[name], name),
             )

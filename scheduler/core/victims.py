@@ -7,12 +7,14 @@ stays in it without whom the gang fits as well.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from scheduler.core.cheapest import SMALL, Cheapest
 from scheduler.core.job import Job
 from scheduler.core.layout import Bar
 from scheduler.core.limits import Asker, Limits
+from scheduler.core.rooms import Room, Rules, least_on, ways_on
 from scheduler.core.snapshot import Snapshot
 from scheduler.core.tally import Need, Tally
 from scheduler.core.topology import Node, Rack, Zone, bits
@@ -27,6 +29,9 @@ CLASS_BITS = 64
 
 LEAST_IMPORTANT = 3
 
+TRIES = 16
+"""On so many nodes all sets of victims are tried where the cheapest one will not do."""
+
 MayStop = Callable[[Job, Sequence[Job]], bool]
 """Whether a job may be a victim beside those chosen already."""
 
@@ -40,21 +45,6 @@ def price(job: Job, now_ms: int) -> int:
     work = job.spec.gpus * (max(0, now_ms - since) + RESTART_MS)
     rank = max(0, LEAST_IMPORTANT - job.priority)
     return work + (job.spec.gpus << (CLASS_BITS * rank) if rank else 0)
-
-
-@dataclass(slots=True)
-class Room:
-    """One node as the asker could have it: ``free`` GPUs now or without further cost, ``victims`` with what each would
-    free here, ``least`` the cheapest of them by how many GPUs are wanted."""
-
-    node: Node
-    free: int
-    victims: list[tuple[Job, int]] = field(default_factory=list)
-    least: dict[int, list[Job] | None] = field(default_factory=dict)
-
-    @property
-    def most(self) -> int:
-        return self.free + sum(gpus for _, gpus in self.victims)
 
 
 @dataclass(slots=True)
@@ -91,7 +81,8 @@ class Known:
 class Search:
     """The search for one asker among ``candidates``, the jobs that it might stop one by one.
 
-    ``known`` is what searches with the same candidates, by askers to whom the same is closed, have found out.
+    ``known`` is what searches with the same candidates, by askers to whom the same is closed, have found out. What the
+    caller does not ``accept`` is not answered, another way is sought.
     """
 
     def __init__(
@@ -102,6 +93,7 @@ class Search:
         candidates: Collection[str],
         may_stop: MayStop,
         known: Known | None = None,
+        accepts: Callable[[Eviction], bool] = lambda _: True,
     ) -> None:
         self._snapshot = snapshot
         self._limits = limits
@@ -110,7 +102,10 @@ class Search:
         self._candidates = candidates
         self._may_stop = may_stop
         self._known = Known({}) if known is None else known
+        self._accepts = accepts
         self._given = {job.id for job in question.given}
+        self._rules = Rules(self._price, self._may_all, self._carries)
+        self._small = False
 
     def best(self, zones: Iterable[Zone]) -> Eviction | None:
         """The cheapest way in any of the zones; the tightest domain wins among those of the same worst class."""
@@ -123,6 +118,7 @@ class Search:
         """Options with their domain: 0 for one node, 1 for one rack, 2 for the zone."""
         by_rack = [(rack, self._rooms(rack)) for rack in zone.racks()]
         shape = self._shape
+        self._small = sum(len(rooms) for _, rooms in by_rack) <= SMALL
         for size in zone.pools:
             racks = [rooms for rack, rooms in by_rack if rack.pool.size == size]
             need = Need.of(shape, size)
@@ -157,16 +153,40 @@ class Search:
         options = []
         for at, room in enumerate(rooms):
             if gpus not in room.least:
-                room.least[gpus] = self._least_on_node(room, gpus)
+                room.least[gpus] = least_on(room, gpus, self._price)
             least = room.least[gpus]
             if least is not None:
                 options.append((sum(map(self._price, least)), room.most, at, least))
         options.sort(key=lambda option: option[:3])
-        for _, _, at, least in options:
-            parts = [(rooms[at].node, gpus)]
-            victims = self._carried(least, parts, [rooms[at]]) if self._may_all(least, []) else None
-            if victims is not None:
-                return Eviction(victims, parts, sum(map(self._price, victims)), zone.gpu_type)
+        best: Eviction | None = None
+        tries = TRIES
+        for cost, _, at, least in options:
+            if best is not None and cost >= best.cost:
+                break
+            found = self._seated_on(rooms[at], least, zone)
+            if (found is None or found.victims != least) and tries:
+                tries -= 1
+                found = self._another_way(rooms[at], zone) or found
+            if found is not None and (best is None or found.cost < best.cost):
+                best = found
+        return best
+
+    def _seated_on(self, room: Room, victims: list[Job], zone: Zone) -> Eviction | None:
+        """The asker on this node, in the place of these and of those without whom it cannot be carried there."""
+        parts = [(room.node, self._shape.gpus)]
+        carried = self._carried(victims, parts, [room]) if self._may_all(victims, []) else None
+        if carried is None:
+            return None
+        found = Eviction(carried, parts, sum(map(self._price, carried)), zone.gpu_type)
+        return found if self._accepts(found) else None
+
+    def _another_way(self, room: Room, zone: Zone) -> Eviction | None:
+        """The least set on this node cannot go, or is not enough: the cheapest other one."""
+        parts = [(room.node, self._shape.gpus)]
+        for cost, way in ways_on(room, self._shape.gpus, self._rules):
+            found = Eviction(way, parts, cost, zone.gpu_type)
+            if self._may_all(way, []) and self._accepts(found):
+                return found
         return None
 
     # --- one node as the asker could have it --------------------------------------------------------------------
@@ -269,6 +289,29 @@ class Search:
     # --- a set of victims among the rooms of one domain ---------------------------------------------------------
 
     def _among(self, rooms: list[Room], need: Need, zone: Zone) -> Eviction | None:
+        found = self._gradually(rooms, need, zone)
+        if found is not None and not self._accepts(found):
+            found = None
+        if not self._small or (found is not None and not found.victims):
+            return found
+
+        def seat(victims: list[Job], rest_in: int | None) -> Eviction | None:
+            gone = {job.id: job for job in victims}
+            tally = Tally(need, [(room.node, self._carries(room, gone)) for room in rooms])
+            parts = tally.parts(rooms[rest_in].node.name if rest_in is not None else None)
+            seated = Eviction(victims, parts, sum(map(self._price, victims)), zone.gpu_type)
+            return seated if self._accepts(seated) else None
+
+        return Cheapest(rooms, need, self._rules, None if found is None else found.cost, seat).find() or found
+
+    def _carries(self, room: Room, gone: Mapping[str, Job]) -> int:
+        """How many ranks of the asker the room holds once these have left."""
+        gpus = room.free + sum(freed for job, freed in room.victims if job.id in gone)
+        shape = self._shape
+        return min(gpus, self._ranks(room.node, gone)) if shape.cpu or shape.memory or shape.scratch else gpus
+
+    def _gradually(self, rooms: list[Room], need: Need, zone: Zone) -> Eviction | None:
+        """Take in victims step by step, let go of those who are not needed: good, and quick in a large domain."""
         tally = Tally(need, [(room.node, room.free) for room in rooms])
         victims = self._grow(rooms, need, tally)
         if victims is None:
@@ -335,35 +378,11 @@ class Search:
         pieces = []
         for room in rooms:
             if room.free < need.rest <= room.most:
-                least = self._least_on_node(room, need.rest)
+                least = least_on(room, need.rest, self._price)
                 if least is not None:
                     pieces.append((sum(map(self._price, least)), room.node.name, least))
         pieces.sort(key=lambda piece: piece[:2])
         return lists[:missing] + [least for _, _, least in pieces] + lists[missing:]
-
-    def _least_on_node(self, room: Room, gpus: int) -> list[Job] | None:
-        """The cheapest victims on one node that free enough: a knapsack over at most a node's GPUs."""
-        short = gpus - room.free
-        if short <= 0:
-            return []
-        if short > sum(freed for _, freed in room.victims):
-            return None
-        best: list[tuple[int, int] | None] = [None] * (short + 1)
-        best[0] = (0, 0)
-        for at, (job, freed) in enumerate(room.victims):
-            cost = self._price(job)
-            for filled in range(short - 1, -1, -1):
-                so_far = best[filled]
-                if so_far is not None:
-                    to = min(short, filled + freed)
-                    option = (so_far[0] + cost, so_far[1] | 1 << at)
-                    known = best[to]
-                    if known is None or option < known:
-                        best[to] = option
-        full = best[short]
-        if full is None:
-            return None
-        return [room.victims[at][0] for at in bits(full[1])]
 
     def _trim(self, victims: list[Job], tally: Tally) -> list[Job]:
         """Let go of victims without whom the gang fits as well, the dearest first."""
