@@ -14,7 +14,7 @@ from nodes.agent.client import Client, NotRegistered, Rejected, Unreachable
 from nodes.agent.duty import Duty
 from nodes.agent.simulated import Stepped
 from nodes.agent.state import Membership
-from nodes.protocol import Inventory, RegisterRequest, SyncRequest, digest, encode
+from nodes.protocol import Inventory, RegisterRequest, SyncAnswer, SyncRequest, digest, encode
 from scheduler.core.types import Assignment, NodeReport
 
 log = structlog.get_logger(__name__)
@@ -24,6 +24,8 @@ FIRST_WAIT_S = 10.0
 GRACE_S = 5.0
 """What an answer may take beyond the wait that was asked for."""
 BACKOFF_FROM_S, BACKOFF_TO_S = 0.25, 10.0
+WATCH_S = 0.5
+"""How often running ranks are looked at while a request waits."""
 REPLACED = "urn:gangway:problem:old_boot"
 
 
@@ -41,8 +43,10 @@ class Agent:
         join_token: lets the node join if it is new.
         now_ms, monotonic_ms: the wall clock, which the executor is told, and one that never steps back.
         random: spreads the tries of many agents.
+        duty: the orders in force, with what is remembered of them from an earlier life.
+        keep: called whenever ``duty`` or ``membership`` may have changed, before anything is done about it.
 
-    ``membership`` is changed in place; its owner keeps it.
+    ``membership`` and ``duty`` are changed in place.
     """
 
     def __init__(
@@ -56,6 +60,8 @@ class Agent:
         now_ms: Callable[[], int],
         monotonic_ms: Callable[[], int],
         random: Random,
+        duty: Duty | None = None,
+        keep: Callable[[], None] = lambda: None,
     ) -> None:
         self._inventory = inventory
         self._inventory_hash = digest(encode(inventory))
@@ -67,7 +73,8 @@ class Agent:
         self._now_ms = now_ms
         self._monotonic_ms = monotonic_ms
         self._random = random
-        self._duty = Duty()
+        self._duty = duty or Duty()
+        self._keep = keep
         self._sequence = 0
         self._misses = 0
         self._heard = False
@@ -122,12 +129,14 @@ class Agent:
         if self._duty.out_of_touch(self._monotonic_ms()):
             log.warning("out of touch for longer than the lease: stopping every rank", node=self.node)
             self._duty.abandon()
+            self._keep()
         self._stepped = self._executor.step(self._duty.assignments, self._now_ms())
 
     async def _register(self) -> None:
         request = RegisterRequest(self._inventory, self._join_token)
         await self._client.register(request, self._membership.token)
         self._membership.registered = self._inventory_hash
+        self._keep()
 
     async def _sync(self) -> None:
         self._sequence += 1
@@ -141,11 +150,29 @@ class Agent:
             wait_s=wait_s,
         )
         sent_ms = self._monotonic_ms()
-        answer = await self._client.sync(request, self._membership.token, self._timeout_s(wait_s))
+        answer = await self._ask(request, wait_s)
+        if answer is None:
+            return
         self._heard = True
         self._wait_s = answer.wait_s
         for refused in self._duty.take(answer, sent_ms):
             log.warning("an order is refused", node=self.node, why=refused.refusal, job=refused.job)
+        self._keep()
+
+    async def _ask(self, request: SyncRequest, wait_s: float) -> SyncAnswer | None:
+        """The answer; None where the ranks changed while it was waited for: they have to be told of first."""
+        asking = asyncio.ensure_future(self._client.sync(request, self._membership.token, self._timeout_s(wait_s)))
+        try:
+            while True:
+                await asyncio.wait([asking], timeout=WATCH_S if self._stepped.watch else None)
+                if asking.done():
+                    return asking.result()
+                told = self._stepped.gangs
+                self._step()
+                if self._stepped.gangs is not told:
+                    return None
+        finally:
+            asking.cancel()
 
     async def _back_off(self) -> None:
         """Wait before the next try, longer each time, while time goes on for the ranks."""

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+import msgspec
+
 from nodes.protocol import NOTHING_KNOWN, SyncAnswer
 from scheduler.core.types import Action, Assignment
 
@@ -31,6 +33,17 @@ class Refused:
     job: str | None = None
 
 
+class KeptDuty(msgspec.Struct, frozen=True):
+    """A duty as it outlives its agent, but for the time in touch. ``revision`` is the one that the orders came from."""
+
+    known: str = NOTHING_KNOWN
+    revision: int = 0
+    fence: int = 0
+    assignments: tuple[Assignment, ...] = ()
+    attempts: dict[str, int] = {}
+    abandoned: tuple[tuple[str, int], ...] = ()
+
+
 class Duty:
     """The orders in force on one node.
 
@@ -47,9 +60,32 @@ class Duty:
         self.fence = 0
         self.held_until_ms: int | None = None
         """Until when the control plane certainly counts this node as alive; None before the first renewal."""
+        self._told_revision = 0
+        """The revision of the picture that the orders came from; later ones confirmed them."""
         self._assignments: tuple[Assignment, ...] = ()
         self._attempts: dict[str, int] = {}
         self._abandoned: set[tuple[str, int]] = set()
+
+    @classmethod
+    def restored(cls, kept: KeptDuty, held_until_ms: int | None) -> Duty:
+        """The duty that an earlier life of the agent has kept, bound as long as that one was."""
+        duty = cls()
+        duty.revision = duty._told_revision = kept.revision
+        duty.known, duty.fence, duty.held_until_ms = kept.known, kept.fence, held_until_ms
+        duty._assignments, duty._attempts = kept.assignments, dict(kept.attempts)
+        duty._abandoned = set(kept.abandoned)
+        return duty
+
+    def kept(self) -> KeptDuty:
+        """What has to outlive this agent."""
+        return KeptDuty(
+            self.known,
+            self._told_revision,
+            self.fence,
+            self._assignments,
+            dict(self._attempts),
+            tuple(sorted(self._abandoned)),
+        )
 
     @property
     def assignments(self) -> tuple[Assignment, ...]:
@@ -67,6 +103,7 @@ class Duty:
             self.held_until_ms = max(self.held_until_ms or until_ms, until_ms)
         if answer.assignments is None:
             return []
+        self._told_revision = answer.revision
         return self._obey(answer.hash, answer.assignments)
 
     def out_of_touch(self, now_ms: int) -> bool:

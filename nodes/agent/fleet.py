@@ -82,14 +82,15 @@ class Fleet:
             boot_id=boot_id(self._state.generation, secrets.token_bytes(8)),
             join_token=join_token,
             client=client,
-            executor=SimulatedExecutor(_behaviour),
+            executor=SimulatedExecutor(behaviour),
             now_ms=_now_ms,
             monotonic_ms=_monotonic_ms,
             random=Random(inventory.name),
         )
 
 
-def _behaviour(assignment: Assignment) -> Behaviour:
+def behaviour(assignment: Assignment) -> Behaviour:
+    """How the ranks of a simulated host behave: as the job's environment says."""
     try:
         return behaviour_from_environment(assignment.spec.launch.env)
     except (ValueError, OverflowError):

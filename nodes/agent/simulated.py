@@ -76,11 +76,13 @@ def _milliseconds(seconds: str) -> int:
 class Stepped:
     """What a step found. ``wake_ms`` is when the next thing happens by itself, None if only an order changes anything.
 
-    ``gangs`` is the same object as that of the step before where nothing changed.
+    ``gangs`` is the same object as that of the step before where nothing changed. ``watch``: what is here may change at
+    any moment without an order, so it has to be looked at while a request to the control plane waits.
     """
 
     gangs: tuple[GangReport, ...]
     wake_ms: int | None
+    watch: bool = False
 
 
 @lru_cache(maxsize=4096)

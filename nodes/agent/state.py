@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
+
+from nodes.agent.files import write_private
 
 FILE = "agent.json"
 
@@ -76,13 +77,7 @@ class State:
 
     def _write(self, raw: bytes) -> None:
         self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        fresh = self._file.with_suffix(".new")
-        fresh.unlink(missing_ok=True)
-        with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(raw)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(self._file)
+        write_private(self._file, raw)
 
     def _load(self) -> _Kept:
         try:
