@@ -22,7 +22,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import boto3
 from botocore.client import Config
@@ -58,8 +57,8 @@ class Checkpoints:
         self._world = int(environ["WORLD_SIZE"])
         self._resumes = bool(environ.get("GANGWAY_RESUME_FROM"))
         self._run_dir = environ.get("GANGWAY_RUN_DIR")
-        where = urlsplit(environ["GANGWAY_CHECKPOINT_PATH"])
-        self._bucket, self._prefix = where.netloc, f"{where.path.strip('/')}/{self._job}/".lstrip("/")
+        self._bucket, _, path = environ["GANGWAY_CHECKPOINT_PATH"].removeprefix("s3://").partition("/")
+        self._prefix = f"{path.strip('/')}/{self._job}/".lstrip("/")
         self._s3 = client(environ)
         name = environ.get("GANGWAY_CHECKPOINT_SIGNAL", "SIGUSR2")
         signal.signal(signal.Signals[name], self._ask)

@@ -117,8 +117,8 @@ def _gang_problems(gang: GangReport, gpus: int) -> Iterator[tuple[str, str]]:
         yield "saved_work_ms", "must not be negative"
     if not 0 <= gang.saved_at_ms < MAX_NUMBER:
         yield "saved_at_ms", "must not be negative"
-    if len(gang.manifest) > MAX_ADDRESS or "\0" in gang.manifest:
-        yield "manifest", f"must be an address of at most {MAX_ADDRESS} characters"
+    if len(gang.manifest) > MAX_ADDRESS or not gang.manifest.isprintable():
+        yield "manifest", f"must be an address of at most {MAX_ADDRESS} printable characters"
     if not 0 <= gang.step < MAX_NUMBER:
         yield "step", "must not be negative"
     if not 0 <= gang.port < 65_536:

@@ -16,6 +16,7 @@ from django.conf import settings
 
 from scheduler.clock import now_ms
 from scheduler.ids import Ulids
+from scheduler.objects import Objects
 from scheduler.store.base import Store
 from scheduler.store.etcd import EtcdStore
 
@@ -37,6 +38,11 @@ def cache() -> redis.Redis:
         redis.Redis,
         _once("redis", lambda: redis.Redis.from_url(settings.REDIS_URL, socket_timeout=1, socket_connect_timeout=1)),
     )
+
+
+def objects() -> Objects:
+    """Object storage: ``settings.S3_URL``. Threads may share it."""
+    return cast(Objects, _once("objects", lambda: Objects(settings.S3_URL)))
 
 
 def close() -> None:

@@ -8,10 +8,12 @@ from django.db import models
 from django.db.models.functions import Upper
 
 from quotas.models import QuotaNode
+from scheduler.checkpoints.models import Checkpoint as Checkpoint
 from scheduler.core.types import TERMINAL, EventKind, Hint, Phase
 from scheduler.oncall import Act as Act
 from scheduler.oncall import MapFrame as MapFrame
 from scheduler.oncall import Reservation as Reservation
+from scheduler.ranklogs.models import RankLog as RankLog
 
 OF_FLEET = (EventKind.HOST.value, EventKind.GPU.value, EventKind.LEADER.value, EventKind.NOTICE.value)
 
@@ -24,7 +26,7 @@ class Job(models.Model):
     ``state`` and what follows it are copied up from the journal by the recorder and are never ahead of etcd;
     ``revision`` is that of the newest journal entry copied, so that an older one changes nothing. ``allocation`` is
     ``[{"node": …, "gpus": [indices]}]`` in the order of ranks. ``in_store`` is true until the recorder has taken a job
-    that ended out of etcd.
+    that ended out of etcd. ``torn`` is what is known against its newest checkpoint (``core.types.Torn``).
     """
 
     id = models.CharField(max_length=32, primary_key=True)
@@ -47,6 +49,7 @@ class Job(models.Model):
     intent_version = models.PositiveIntegerField(default=1)
     cancel = models.BooleanField(default=False)
     hold = models.BooleanField(default=False)
+    torn = models.JSONField(null=True, blank=True)
 
     state = models.CharField(max_length=16, choices=[(p.value, p.value) for p in Phase], default=Phase.PENDING.value)
     reason = models.CharField(max_length=32, blank=True)

@@ -14,7 +14,8 @@ from asgiref.sync import async_to_sync
 from channels.layers import get_channel_layer
 from django.db import connection, transaction
 
-from scheduler import clock, history
+from scheduler import clock, history, wakeups
+from scheduler.checkpoints import reported
 from scheduler.core.types import Event, EventKind
 from scheduler.models import Job, JobEvent
 from scheduler.retirement import retire
@@ -83,6 +84,9 @@ def _copy(batch: list[Entry], now_ms: int) -> dict[str, int] | None:
         rows = [_row(entry, place, event, jobs) for entry, events in told for place, event in enumerate(events)]
         JobEvent.objects.bulk_create(rows, ignore_conflicts=True)
         _bring_up(jobs, told)
+        at = clock.to_datetime(now_ms)
+        if reported.note((event for _, events in told for event in events), jobs, at):
+            transaction.on_commit(wakeups.looking.ring)
         Job.objects.bulk_update(jobs.values(), history.FIELDS)
     return {job.pk: job.revision for job in jobs.values()}
 

@@ -13,7 +13,7 @@ from django.db import IntegrityError, transaction
 from quotas.models import QuotaNode
 from scheduler import clock, outbox
 from scheduler.core.admission import Refusal, refusal
-from scheduler.core.types import TERMINAL, JobIntent, JobSpec, Phase
+from scheduler.core.types import TERMINAL, JobIntent, JobSpec, Phase, Torn
 from scheduler.models import Job
 from scheduler.picture import Picture
 from scheduler.requests import JobRequest
@@ -200,4 +200,5 @@ def _wish(job_id: str, **wanted: bool) -> Job:
 def intent_of(job: Job) -> JobIntent:
     """What the store should hold of the job."""
     spec = codec.decode(JobSpec, json.dumps(job.core_spec).encode())
-    return JobIntent(spec, version=job.intent_version, cancel=job.cancel, hold=job.hold)
+    torn = None if job.torn is None else codec.decode(Torn, json.dumps(job.torn).encode())
+    return JobIntent(spec, version=job.intent_version, cancel=job.cancel, hold=job.hold, torn=torn)

@@ -23,6 +23,7 @@ from scheduler import (
     runtime,
     wakeups,
 )
+from scheduler.checkpoints import services as checkpoints
 from scheduler.picture import picture
 from scheduler.policy import live_policy
 from scheduler.store.base import StoreUnavailable
@@ -80,6 +81,14 @@ def sweep_outbox() -> None:
 def fold_counts() -> None:
     """Keep the table behind the counts of jobs small."""
     counts.fold()
+
+
+@shared_task
+def look_at_checkpoints() -> None:
+    """See whether the checkpoints that were reported are whole, and remove those that may go."""
+    wakeups.looking.clear()
+    while checkpoints.look_at_due(connections.objects(), lambda: clock.to_datetime(clock.now_ms())):
+        pass
 
 
 @shared_task

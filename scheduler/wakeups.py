@@ -56,3 +56,4 @@ class Wakeup:
 
 tick = Wakeup("scheduler.tasks.tick")
 recording = Wakeup("scheduler.tasks.record")
+looking = Wakeup("scheduler.tasks.look_at_checkpoints")

@@ -192,6 +192,11 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": 2.0,
         "options": {"expires": 2.0},
     },
+    "look at checkpoints": {
+        "task": "scheduler.tasks.look_at_checkpoints",
+        "schedule": 5.0,
+        "options": {"expires": 5.0},
+    },
     "keep frames": {"task": "scheduler.tasks.keep_frames", "schedule": 20.0, "options": {"expires": 20.0}},
     "let go of what is over": {"task": "scheduler.tasks.let_go", "schedule": 10.0, "options": {"expires": 10.0}},
     "fold the counts": {"task": "scheduler.tasks.fold_counts", "schedule": 60.0, "options": {"expires": 60.0}},

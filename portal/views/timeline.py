@@ -182,6 +182,9 @@ def _line(event: Recorded, attempt: Attempt) -> Line | None:
         return Line(event.at, f"{asked}: {CAUSES.get(attempt.cause, attempt.cause)}", "stopping", attempt.whom)
     if event.kind == EventKind.CHECKPOINT:
         return Line(event.at, f"Checkpoint complete{_saved(detail)}")
+    if event.kind == EventKind.TORN:
+        rest = "the one before it counts" if detail.get("instead") else "there is none before it"
+        return Line(event.at, f"Its newest checkpoint is torn ({detail.get('why')}): {rest}", "failed")
     if event.kind == EventKind.EXIT:
         tone = "" if detail.get("code") == 0 else "failed"
         return Line(event.at, f"Rank {detail.get('rank')} exited with code {detail.get('code')}{_on(event)}", tone)

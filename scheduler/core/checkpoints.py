@@ -12,7 +12,7 @@ from scheduler.core.types import TERMINAL, EventKind, GangReport, JobDecision, P
 def known_torn(job: Job, gang: GangReport) -> bool:
     """Whether the checkpoint that a node reports as the newest is known to be of no use."""
     torn = job.intent.torn
-    return torn is not None and gang.manifest != "" and gang.manifest == torn.manifest
+    return torn is not None and gang.manifest in torn.manifests
 
 
 def fallen_back(job: Job, now_ms: int) -> Moved | None:
@@ -21,18 +21,22 @@ def fallen_back(job: Job, now_ms: int) -> Moved | None:
     Ranks that run have resumed from what they found good by themselves; those that are not released yet are told anew.
     """
     torn, old = job.intent.torn, job.decision
-    if torn is None or old.phase in TERMINAL or torn.manifest not in (old.manifest, _yet_to_resume(old)):
+    if torn is None or old.phase in TERMINAL:
+        return None
+    newest, resumed = old.manifest in torn.manifests, _yet_to_resume(old) in torn.manifests
+    if not newest and not resumed:
         return None
     decision = old
-    if old.manifest == torn.manifest:
+    if newest:
         decision = _trusting(decision, torn)
         if old.phase is Phase.PENDING:
             decision = replace(decision, lost_ms=old.lost_ms + old.saved_work_ms - decision.saved_work_ms)
-    if _yet_to_resume(old) == torn.manifest:
+    if resumed:
         kept = min(old.banked_ms, torn.work_ms)
         lost = old.lost_ms + old.banked_ms - kept
         decision = replace(decision, resume_from=torn.instead, banked_ms=kept, lost_ms=lost)
-    detail = {"manifest": torn.manifest, "instead": torn.instead, "why": torn.why, "work_ms": decision.saved_work_ms}
+    torn_one = old.manifest if newest else old.resume_from
+    detail = {"manifest": torn_one, "instead": torn.instead, "why": torn.why, "work_ms": decision.saved_work_ms}
     return decision, [tell(EventKind.TORN, job, decision, now_ms, **detail)]
 
 

@@ -224,13 +224,14 @@ class JobSpec:
 
 @dataclass(frozen=True, slots=True)
 class Torn:
-    """What was found out about a job's newest checkpoint: ``manifest`` is of no use, and ``why``.
+    """What was found out about a job's newest checkpoints: those at ``manifests`` are of no use.
 
+    ``why`` is told of the one that was looked at.
     ``instead`` is the newest good one, empty for none. It was complete at ``saved_at_ms`` and holds ``work_ms`` of
     useful work.
     """
 
-    manifest: str
+    manifests: tuple[str, ...]
     instead: str = ""
     work_ms: int = 0
     saved_at_ms: int = 0
@@ -241,7 +242,7 @@ class Torn:
 class JobIntent:
     """``intent/jobs/<job>``: what its people want of a job now. ``version`` rises with each change of the wish.
 
-    ``torn`` is what is known against the checkpoint that was its newest when somebody last looked.
+    ``torn`` is what is known against the checkpoints that were its newest when somebody last looked.
     """
 
     spec: JobSpec

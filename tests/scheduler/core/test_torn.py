@@ -12,7 +12,7 @@ from scheduler.core.types import EventKind, JobDecision, JobIntent, NodeReport, 
 from tests.builders import MINUTE, Cluster, spec
 
 NEW, OLD = "s3://b/j/a00001-s000000000020/manifest.json", "s3://b/j/a00001-s000000000010/manifest.json"
-TORN = Torn(NEW, OLD, 10 * MINUTE, 600_000, "state.npz is not there")
+TORN = Torn((NEW,), OLD, 10 * MINUTE, 600_000, "state.npz is not there")
 
 
 def running(saved: str = NEW, torn: Torn | None = None) -> Cluster:
@@ -97,7 +97,7 @@ def test_until_the_ranks_are_released_they_are_told_to_resume_from_the_good_one(
 
 
 def test_a_checkpoint_that_was_the_only_one_leaves_nothing() -> None:
-    cluster = running(torn=Torn(NEW, why="no JSON"))
+    cluster = running(torn=Torn((NEW,), why="no JSON"))
     cluster.apply(cluster.plan())
     assert (decision(cluster).manifest, decision(cluster).saved_work_ms) == ("", 0)
 
