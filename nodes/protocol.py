@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from nodes.telemetry import Telemetry
 from scheduler.core.types import Assignment, NodeReport
 
 REGISTER_PATH = "/api/v1/agent/register"
@@ -74,7 +75,8 @@ class SyncRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     ``boot_id`` is that of ``report`` (see ``boot_id()``) and ``sequence`` rises with every request of a boot.
     ``known`` is the hash of the assignments that the agent holds and ``revision`` that of the picture which they came
-    from. The answer may take up to ``wait_s`` seconds if there is nothing else to tell.
+    from. The answer may take up to ``wait_s`` seconds if there is nothing else to tell. ``telemetry`` is kept for a
+    while and decides nothing.
     """
 
     node: str
@@ -83,6 +85,7 @@ class SyncRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     known: str = NOTHING_KNOWN
     revision: int = 0
     wait_s: float = 0.0
+    telemetry: Telemetry | None = None
 
 
 class SyncAnswer(msgspec.Struct, frozen=True):

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
+from nodes import telemetry
 from nodes.protocol import BOOT_ID, ProtocolError, SyncRequest
 from scheduler.core.types import GangReport, GpuFault, NodeReport, Notice
 
@@ -65,6 +66,9 @@ def _problems(request: SyncRequest, gpus: int) -> Iterator[tuple[str, str]]:
         yield "report.gone_at_ms", "must be milliseconds since 1970"
     if len(set(report.faulty_gpus)) != len(report.faulty_gpus) or any(not 0 <= i < gpus for i in report.faulty_gpus):
         yield "report.faulty_gpus", f"must be different indices below {gpus}, the GPUs of this node"
+    if request.telemetry is not None:
+        for field, reason in telemetry.problems(request.telemetry, gpus):
+            yield f"telemetry.{field}", reason
     yield from _notice_problems(report.notices)
     yield from _fault_problems(report.faults, gpus)
     yield from _gangs_problems(report.gangs, gpus)

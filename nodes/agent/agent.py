@@ -12,10 +12,11 @@ import structlog
 
 from nodes.agent.client import Client, NotRegistered, Rejected, Unreachable
 from nodes.agent.duty import Duty
+from nodes.agent.observed import Host, NoHost
 from nodes.agent.simulated import Stepped
 from nodes.agent.state import Membership
 from nodes.protocol import Inventory, RegisterRequest, SyncAnswer, SyncRequest, digest, encode
-from scheduler.core.types import Assignment, NodeReport
+from scheduler.core.types import ENDED_RANK, Assignment, NodeReport
 
 log = structlog.get_logger(__name__)
 
@@ -35,6 +36,9 @@ class Executor(Protocol):
     def step(self, assignments: Sequence[Assignment], now_ms: int) -> Stepped:
         """Obey the assignments and say what is, and when something will happen by itself."""
 
+    def holder(self, gpu: int) -> tuple[str, int] | None:
+        """The job and attempt of which a rank has the GPU; None where none has."""
+
 
 class Agent:
     """The agent of one node.
@@ -45,6 +49,7 @@ class Agent:
         random: spreads the tries of many agents.
         duty: the orders in force, with what is remembered of them from an earlier life.
         keep: called whenever ``duty`` or ``membership`` may have changed, before anything is done about it.
+        host: what is known of the host beside the ranks.
 
     ``membership`` and ``duty`` are changed in place.
     """
@@ -62,6 +67,7 @@ class Agent:
         random: Random,
         duty: Duty | None = None,
         keep: Callable[[], None] = lambda: None,
+        host: Host | None = None,
     ) -> None:
         self._inventory = inventory
         self._inventory_hash = digest(encode(inventory))
@@ -75,6 +81,10 @@ class Agent:
         self._random = random
         self._duty = duty or Duty()
         self._keep = keep
+        self._host = host or NoHost()
+        self._host.listen(self._interrupt)
+        self._news: asyncio.Future[None] | None = None
+        self._acknowledged: frozenset[str] = frozenset()
         self._sequence = 0
         self._misses = 0
         self._heard = False
@@ -84,6 +94,16 @@ class Agent:
     @property
     def node(self) -> str:
         return self._inventory.name
+
+    def vacated(self, notice: str) -> bool:
+        """Whether the control plane has heard of this notice, wants nothing on the node, and no rank is left here."""
+        living = any(rank.state not in ENDED_RANK for gang in self._stepped.gangs for rank in gang.ranks)
+        return notice in self._acknowledged and not self._duty.assignments and not living
+
+    def _interrupt(self) -> None:
+        """The host has something to say that should not wait for an answer."""
+        if self._news is not None and not self._news.done():
+            self._news.set_result(None)
 
     async def join(self) -> None:
         """Register, if need be, and make the first sync, which does not wait.
@@ -144,10 +164,11 @@ class Agent:
         request = SyncRequest(
             node=self.node,
             sequence=self._sequence,
-            report=NodeReport(self._boot_id, self._stepped.gangs),
+            report=self._host.observed().on(NodeReport(self._boot_id, self._stepped.gangs)),
             known=self._duty.known,
             revision=self._duty.revision,
             wait_s=wait_s,
+            telemetry=self._host.telemetry(),
         )
         sent_ms = self._monotonic_ms()
         answer = await self._ask(request, wait_s)
@@ -155,18 +176,23 @@ class Agent:
             return
         self._heard = True
         self._wait_s = answer.wait_s
+        self._acknowledged = frozenset(notice.id for notice in request.report.notices)
         for refused in self._duty.take(answer, sent_ms):
             log.warning("an order is refused", node=self.node, why=refused.refusal, job=refused.job)
         self._keep()
 
     async def _ask(self, request: SyncRequest, wait_s: float) -> SyncAnswer | None:
-        """The answer; None where the ranks changed while it was waited for: they have to be told of first."""
+        """The answer; None where the ranks or the host changed while it was waited for: that has to be told first."""
         asking = asyncio.ensure_future(self._client.sync(request, self._membership.token, self._timeout_s(wait_s)))
+        news = self._news = asyncio.get_running_loop().create_future()
         try:
             while True:
-                await asyncio.wait([asking], timeout=WATCH_S if self._stepped.watch else None)
+                watch_s = WATCH_S if self._stepped.watch else None
+                await asyncio.wait([asking, news], timeout=watch_s, return_when=asyncio.FIRST_COMPLETED)
                 if asking.done():
                     return asking.result()
+                if news.done():
+                    return None
                 told = self._stepped.gangs
                 self._step()
                 if self._stepped.gangs is not told:

@@ -43,6 +43,13 @@ class HostExecutor:
         """The attempts that are here now."""
         return tuple(self._gangs.values())
 
+    def holder(self, gpu: int) -> tuple[str, int] | None:
+        """The job and attempt of which a rank has the GPU; None where none has."""
+        for key, gang in self._gangs.items():
+            if gang.living and gpu in gang.assignment.gpus:
+                return key
+        return None
+
     def step(self, assignments: Sequence[Assignment], now_ms: int) -> Stepped:
         """Obey the assignments, look at the ranks, and say what is."""
         wanted = {(assignment.job, assignment.attempt): assignment for assignment in assignments}

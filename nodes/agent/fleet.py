@@ -25,6 +25,7 @@ from nodes.agent.client import Client, Rejected
 from nodes.agent.hosts import FLEETS, hosts
 from nodes.agent.limits import allow_many_files
 from nodes.agent.simulated import Behaviour, SimulatedExecutor, behaviour_from_environment
+from nodes.agent.simulated_host import SimulatedHost
 from nodes.agent.state import State, StateUnusable
 from nodes.protocol import Inventory, boot_id
 from scheduler import logs
@@ -76,16 +77,18 @@ class Fleet:
             log.error("the memberships are not kept", error=str(error))
 
     def _agent(self, inventory: Inventory, join_token: str, client: Client) -> Agent:
+        executor = SimulatedExecutor(behaviour)
         return Agent(
             inventory=inventory,
             membership=self._state.membership(inventory.name),
             boot_id=boot_id(self._state.generation, secrets.token_bytes(8)),
             join_token=join_token,
             client=client,
-            executor=SimulatedExecutor(behaviour),
+            executor=executor,
             now_ms=_now_ms,
             monotonic_ms=_monotonic_ms,
             random=Random(inventory.name),
+            host=SimulatedHost(inventory.name, inventory.gpus, executor, _now_ms),
         )
 
 

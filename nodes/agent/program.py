@@ -32,15 +32,20 @@ from nodes.agent.environment import chosen, of_the_host
 from nodes.agent.executor import HostExecutor
 from nodes.agent.fleet import TOKEN_BYTES, behaviour
 from nodes.agent.inventory import Gpus, find_gpus, inventory
+from nodes.agent.kmsg import KernelLog, booted_ms
 from nodes.agent.launcher import Launcher
 from nodes.agent.logs import Shipper
 from nodes.agent.memory import Memory
+from nodes.agent.notices import watch
+from nodes.agent.nvml import opened
 from nodes.agent.outputs import Outputs
 from nodes.agent.processes import ProcessLauncher
 from nodes.agent.retired import Retired
 from nodes.agent.settings import Settings, SettingsUnusable, read
 from nodes.agent.simulated import SimulatedExecutor
 from nodes.agent.state import State, StateUnusable
+from nodes.agent.watchers import Kept, Watchers
+from nodes.agent.xid import GpuHealth, bus_of
 from nodes.protocol import Inventory, LogsAnswer, LogsRequest, boot_id
 from scheduler import logs
 
@@ -118,19 +123,20 @@ class Program:
         """
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=self.trust)) as session:
             client = Client(session, self.settings.url)
-            serving = asyncio.create_task(self._serve(client))
+            serving = asyncio.create_task(self._serve(client, session))
             for number in (signal.SIGTERM, signal.SIGINT):
                 asyncio.get_running_loop().add_signal_handler(number, serving.cancel)
             await asyncio.wait([serving])
             if not serving.cancelled():
                 serving.result()
 
-    async def _serve(self, client: Client) -> None:
+    async def _serve(self, client: Client, metadata: aiohttp.ClientSession) -> None:
         membership = self.state.membership(self.node.name)
 
         async def send(request: LogsRequest) -> LogsAnswer:
             return await client.logs(request, membership.token)
 
+        watchers = self._watchers()
         agent = Agent(
             inventory=self.node,
             membership=membership,
@@ -138,17 +144,34 @@ class Program:
             join_token=self.settings.joining,
             client=client,
             executor=self.executor,
-            now_ms=lambda: time.time_ns() // 1_000_000,
+            now_ms=_now_ms,
             monotonic_ms=keeper.clock_ms,
             random=Random(self.node.name),
             duty=self.duty,
             keep=self._keep,
+            host=watchers,
         )
-        parts = [asyncio.create_task(agent.run())]
+        parts = [asyncio.create_task(agent.run()), asyncio.create_task(watchers.run())]
+        if (provider := self.settings.cloud) is not None:
+            url, resource = self.settings.metadata_url, self.settings.resource
+            reading = watch(provider, metadata, watchers.board, _now_ms, url, agent.vacated, resource)
+            parts.append(asyncio.create_task(reading.run()))
         if isinstance(self.executor, HostExecutor):
             shipper = Shipper(self.node.name, send, time.monotonic)
             parts.append(asyncio.create_task(Outputs(self.executor, self.retired, shipper).run()))
         await _until_one_ends(parts)
+
+    def _watchers(self) -> Watchers:
+        """What reads the host. Its GPUs are known by their addresses as declared, else as NVML tells them."""
+        nvml, kept = opened(), Kept(Path(self.settings.state).absolute())
+        told = kept.load()
+        buses = [bus_of(address) or "" for address in self.settings.node.gpu_buses]
+        if not buses and nvml is not None:
+            buses = [device.bus for device in nvml.devices()]
+        health = GpuHealth(
+            {bus: index for index, bus in enumerate(buses)}, self.executor.holder, told.number, told.newest_ms
+        )
+        return Watchers(health, KernelLog(Path(self.settings.kernel_log), booted_ms()), kept, nvml, _now_ms)
 
     def _keep(self) -> None:
         """Write down what the agent must not forget. A disk that is full makes it forgetful, and ends nothing."""
@@ -162,6 +185,10 @@ class Program:
         """Let go of the state directory; what is being removed is gone by then."""
         self.retired.close()
         os.close(self.lock)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def _only_one(home: Path) -> int:

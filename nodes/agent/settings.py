@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from nodes.agent.xid import bus_of
+
 PREFIX = "GANGWAY_AGENT_"
 DEFAULT_FILE = Path("/etc/gangway/agent.toml")
 DEFAULT_STATE = Path("/var/lib/gangway-agent")
@@ -37,6 +39,8 @@ class Declared(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     gpu_type: str = ""
     gpus: int | None = None
     gpu_uuids: tuple[str, ...] = ()
+    gpu_buses: tuple[str, ...] = ()
+    """The GPUs' PCI addresses, by index."""
     cpus: int | None = None
     memory_gb: int | None = None
     scratch_gb: int | None = None
@@ -51,6 +55,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ``executor``: ``process``, ``docker``, ``podman`` or ``simulated``. ``engine``: the container engine's program where
     it is not on the path by that name. ``pass_env``: names or patterns of the agent's own environment that ranks get.
     ``cgroups``: limits for ranks that are processes. ``scratch``: where ranks work, below the state directory if empty.
+    ``provider``: whose notices are read, ``aws``, ``gcp``, ``azure`` or ``none``; that of a spot host if empty.
+    ``metadata_url``: its metadata server's address, if it is not the usual one. ``resource``: the host's own name in
+    Azure's events. ``kernel_log``: where the driver tells of GPU faults.
     """
 
     url: str = ""
@@ -64,7 +71,17 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cgroups: bool = True
     pass_env: tuple[str, ...] = ()
     mounts: tuple[Mount, ...] = ()
+    provider: str = ""
+    metadata_url: str = ""
+    resource: str = ""
+    kernel_log: str = "/dev/kmsg"
     node: Declared = Declared()
+
+    @property
+    def cloud(self) -> str | None:
+        """The provider whose notices are to be read; None for none."""
+        chosen = self.provider or self.node.spot or "none"
+        return None if chosen == "none" else chosen
 
     @property
     def joining(self) -> str:
@@ -85,7 +102,22 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 EXECUTORS = ("process", "docker", "podman", "simulated")
 
-_PLAIN = ("url", "state", "join_token", "join_token_file", "ca_file", "executor", "engine", "scratch")
+PROVIDERS = ("aws", "gcp", "azure")
+
+_PLAIN = (
+    "url",
+    "state",
+    "join_token",
+    "join_token_file",
+    "ca_file",
+    "executor",
+    "engine",
+    "scratch",
+    "provider",
+    "metadata_url",
+    "resource",
+    "kernel_log",
+)
 _OF_THE_NODE = ("name", "az", "rack", "gpu_type", "gpus", "cpus", "memory_gb", "scratch_gb", "spot", "address")
 _SECRET = ("join_token",)
 """Not by a flag: command lines can be read by every user of the host."""
@@ -122,6 +154,11 @@ def _checked(raw: dict[str, Any]) -> Settings:
         raise SettingsUnusable(f"executor: {settings.executor!r} is none of {', '.join(EXECUTORS)}")
     if settings.ca_file and not settings.url.startswith("https://"):
         raise SettingsUnusable("ca_file: is of no use with an address that is not https")
+    if settings.cloud not in (None, *PROVIDERS):
+        raise SettingsUnusable(f"provider: {settings.cloud!r} is none of {', '.join(PROVIDERS)}, none")
+    for index, address in enumerate(settings.node.gpu_buses):
+        if bus_of(address) is None:
+            raise SettingsUnusable(f"node.gpu_buses[{index}]: {address!r} is no PCI address, such as 0000:10:1c.0")
     for name in ("az", "rack"):
         if not getattr(settings.node, name):
             raise SettingsUnusable(f"node.{name}: say where the host stands")

@@ -350,6 +350,23 @@ class SimulatedExecutor:
             self._obey(assignment, now_ms)
         return Stepped(self._reports(), min(self._dues(), default=None))
 
+    def gpu_states(self) -> dict[int, RankState]:
+        """What the ranks on this node's GPUs do, by GPU; those without a living rank are left out."""
+        return {
+            gpu: gang.state
+            for gang in self._gangs.values()
+            if gang.begun_ms is not None
+            for rank, gpu in zip(gang.assignment.ranks, gang.assignment.gpus, strict=True)
+            if rank not in gang.ended
+        }
+
+    def holder(self, gpu: int) -> tuple[str, int] | None:
+        """The job and attempt that has the GPU; None where none has."""
+        for key, gang in self._gangs.items():
+            if gang.alive and gang.begun_ms is not None and gpu in gang.assignment.gpus:
+                return key
+        return None
+
     def exit_rank(self, job: str, attempt: int, rank: int, code: int) -> bool:
         """Let a living rank end by itself with ``code``; False if there is none such here."""
         gang = self._gangs.get((job, attempt))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -14,9 +13,9 @@ import structlog
 from nodes.agent.kmsg import KernelLog, LogUnreadable, machine_boot
 from nodes.agent.notices.board import Board
 from nodes.agent.nvml import Nvml
+from nodes.agent.observed import Observed
 from nodes.agent.xid import GpuHealth
 from nodes.telemetry import GpuReading, Telemetry
-from scheduler.core.types import GpuFault, NodeReport, Notice
 
 log = structlog.get_logger(__name__)
 
@@ -33,25 +32,6 @@ class _Read(msgspec.Struct):
     boot: str = ""
     number: int = -1
     newest_ms: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Observed:
-    """What a report says of the host beside its ranks."""
-
-    faulty_gpus: tuple[int, ...] = ()
-    gone_at_ms: int | None = None
-    notices: tuple[Notice, ...] = ()
-    faults: tuple[GpuFault, ...] = ()
-
-    def on(self, report: NodeReport) -> NodeReport:
-        return replace(
-            report,
-            faulty_gpus=self.faulty_gpus,
-            gone_at_ms=self.gone_at_ms,
-            notices=self.notices,
-            faults=self.faults,
-        )
 
 
 class Kept:
@@ -83,37 +63,37 @@ class Kept:
 
 
 class Watchers:
-    """The host of one agent. ``changed`` is called when a report would say something else than before."""
+    """The host of one agent. ``board`` has the notices of its provider."""
 
     def __init__(
-        self,
-        board: Board,
-        health: GpuHealth,
-        kernel_log: KernelLog,
-        kept: Kept,
-        nvml: Nvml | None,
-        now_ms: Callable[[], int],
-        changed: Callable[[], object],
+        self, health: GpuHealth, kernel_log: KernelLog, kept: Kept, nvml: Nvml | None, now_ms: Callable[[], int]
     ) -> None:
-        self._board = board
+        self.board = Board(self._say)
         self._health = health
         self._log = kernel_log
         self._kept = kept
         self._nvml = nvml
         self._now_ms = now_ms
-        self._changed = changed
+        self._changed: Callable[[], object] = lambda: None
         self._unread: Counter[str] = Counter()
         self._readings: tuple[GpuReading, ...] = ()
+
+    def listen(self, changed: Callable[[], object]) -> None:
+        """Have ``changed`` called whenever a report would say something else than before."""
+        self._changed = changed
+
+    def _say(self) -> None:
+        self._changed()
 
     def observed(self) -> Observed:
         """What stands now. A GPU's fault that asks for the host's restart stands beside the provider's notices."""
         health = self._health
-        notices = (*self._board.current, *health.notices)
-        return Observed(health.faulty, self._board.gone_at_ms, notices, health.faults)
+        notices = (*self.board.current, *health.notices)
+        return Observed(health.faulty, self.board.gone_at_ms, notices, health.faults)
 
     def telemetry(self) -> Telemetry:
         """The newest readings."""
-        unread = {**self._board.errors, **self._unread}
+        unread = {**self.board.errors, **self._unread}
         if self._nvml is not None and self._nvml.unread:
             unread["nvml"] = self._nvml.unread
         source = "nvml" if self._nvml is not None else "none"

@@ -17,10 +17,12 @@ from typing import Any, ParamSpec, TypeVar
 
 import structlog
 from django.db import Error as DatabaseError
+from redis import RedisError
 
 from nodes import reports
 from nodes.liveness import LEASE_S, Renewals
 from nodes.protocol import ProtocolError, SyncAnswer, SyncRequest, decode, encode, encode_answer
+from nodes.readings import Readings
 from nodes.selectors import Identity
 from nodes.sync import SYNCS, Outcome, Refused, SyncDesk
 from nodes.tokens import token_hash
@@ -44,6 +46,8 @@ MAX_WAIT_S = 10.0
 """The longest that a request is kept waiting; with it an idle agent syncs three times in the life of its lease."""
 AGAIN_S = 2.0
 """How long the agent waits whose report could not be written; it says it all again."""
+TELL_EVERY_S = 2.0
+"""For how long telemetry is gathered."""
 RENEW_EVERY_S = 0.5
 """For how long renewals are gathered."""
 REPORTING_THREADS = 8
@@ -73,6 +77,7 @@ class AgentApp:
     Args:
         report_changed: called in a thread of the pool after a report was written: the scheduler has something to see.
         now_ms, monotonic_s: the wall clock, and one that never steps back: the one that ``desk`` and ``renewals`` use.
+        readings: where telemetry goes.
     """
 
     def __init__(
@@ -84,8 +89,10 @@ class AgentApp:
         report_changed: Callable[[], object],
         now_ms: Callable[[], int],
         monotonic_s: Callable[[], float],
+        readings: Readings,
     ) -> None:
         self._identities = identities
+        self._readings = readings
         self._desk = desk
         self._renewals = renewals
         self._waiting = waiting
@@ -95,6 +102,7 @@ class AgentApp:
         self._reporting = ThreadPoolExecutor(REPORTING_THREADS, thread_name_prefix="agents-reports")
         self._renewing = ThreadPoolExecutor(1, thread_name_prefix="agents-renewals")
         self._asking = ThreadPoolExecutor(1, thread_name_prefix="agents-tokens")
+        self._telling = ThreadPoolExecutor(1, thread_name_prefix="agents-telemetry")
         self._look_ups = 0
         self._tasks: list[asyncio.Task[None]] = []
         self._ending = False
@@ -104,6 +112,7 @@ class AgentApp:
         self._tasks = [
             asyncio.create_task(self._renew_for_ever(), name="renewals of nodes' leases"),
             asyncio.create_task(self._refresh_for_ever(), name="refreshes of nodes' tokens"),
+            asyncio.create_task(self._tell_for_ever(), name="telemetry on its way to Redis"),
         ]
 
     def dismiss(self) -> None:
@@ -118,7 +127,7 @@ class AgentApp:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        for pool in (self._reporting, self._renewing, self._asking):
+        for pool in (self._reporting, self._renewing, self._asking, self._telling):
             pool.shutdown(wait=False, cancel_futures=True)
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
@@ -151,6 +160,8 @@ class AgentApp:
         identity = await self._identify(scope)
         request = _request(await _body(scope, receive), identity)
         longest_s = MAX_WAIT_S if await self._take_in(request) else AGAIN_S
+        if request.telemetry is not None:
+            self._readings.note(request.node, request.telemetry)
         try:
             orders = await self._waiting.wait(
                 request.node, request.known, request.revision, min(request.wait_s, longest_s)
@@ -227,6 +238,14 @@ class AgentApp:
             except DatabaseError as error:
                 log.warning("nodes' tokens are not refreshed", error=str(error))
             await asyncio.sleep(REFRESH_EVERY_S)
+
+    async def _tell_for_ever(self) -> None:
+        while True:
+            await asyncio.sleep(TELL_EVERY_S)
+            try:
+                await _in_thread(self._telling, self._readings.send)
+            except RedisError as error:
+                log.warning("telemetry is not passed on", error=str(error))
 
 
 async def _in_thread(pool: ThreadPoolExecutor, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -306,4 +325,5 @@ def live() -> AgentApp:
         wakeups.tick.ring,
         clock.now_ms,
         time.monotonic,
+        Readings(connections.cache),
     )

@@ -16,19 +16,34 @@ import pytest
 from django.db import OperationalError
 from django.test import Client
 from django.utils import timezone
+from redis import RedisError
 
 from nodes import services
 from nodes.liveness import LEASE_S, Renewals
 from nodes.models import Node
 from nodes.protocol import NOTHING_KNOWN, SYNC_PATH, SyncAnswer, SyncRequest, decode, encode
+from nodes.readings import Readings
 from nodes.selectors import Identity
 from nodes.sync import SYNCS, SyncDesk
+from nodes.telemetry import GpuReading, Telemetry
 from nodes.tokens import token_hash
 from portal.api.agent_app import MAX_BODY, AgentApp
 from portal.api.agent_identities import DENIED_FOR_S, DENIED_MOST, Identities
 from portal.api.agent_waiting import WaitingRoom
 from scheduler import picture
-from scheduler.core.types import JobDecision, JobIntent, JobSpec, NodeIntent, NodeReport, Phase, Slice
+from scheduler.core.types import (
+    GpuFault,
+    JobDecision,
+    JobIntent,
+    JobSpec,
+    NodeIntent,
+    NodeReport,
+    Notice,
+    NoticeKind,
+    Phase,
+    Remedy,
+    Slice,
+)
 from scheduler.models import Outbox
 from scheduler.picture import Picture
 from scheduler.store import codec, keys
@@ -54,6 +69,7 @@ class Front:
         self.members = {token_hash(TOKEN): Identity(NODE, 8), token_hash(OTHER_TOKEN): Identity("other", 8)}
         self.put(keys.intent_node(NODE), NodeIntent(NODE, "az1", "r1", "H100"))
         renewals = Renewals(self.store, self.clock.s)
+        self.readings = Readings(self._cache)
         self.app = AgentApp(
             Identities(self.clock.s, self._look_up, self._everybody),
             SyncDesk(self.store, renewals, self._published, self.clock.s),
@@ -62,7 +78,11 @@ class Front:
             self._ring,
             self.clock.ms,
             self.clock.s,
+            self.readings,
         )
+
+    def _cache(self) -> Any:
+        raise RedisError("no Redis here")
 
     def play(self, script: Callable[[Front], Awaitable[None]]) -> None:
         async def play() -> None:
@@ -607,3 +627,57 @@ def test_reports_of_the_desk_do_not_keep_the_agents_own_number(front: Front) -> 
 
     front.play(script)
     assert front.report() == NodeReport(said.report.boot_id, sequence=4)
+
+
+def test_telemetry_goes_its_own_way_and_is_no_report(front: Front) -> None:
+    async def script(front: Front) -> None:
+        await front.sync(request(1))
+        before = front.revision
+        await front.sync(msgspec.structs.replace(request(2), telemetry=Telemetry(1, "nvml", (GpuReading(7, 99.0),))))
+        assert front.revision == before, "nothing was committed"
+        assert list(front.readings._fresh) == [NODE]
+
+    front.play(script)
+
+
+def test_telemetry_that_no_host_reads_is_refused_by_its_field(front: Front) -> None:
+    async def script(front: Front) -> None:
+        body = encode(msgspec.structs.replace(request(1), telemetry=Telemetry(1, "nvml", (GpuReading(8),))))
+        status, detail = await front.problem(body)
+        assert (status, detail.partition(":")[0]) == (400, "telemetry.gpus[0].gpu")
+        body = encode(request(1)).replace(b'"wait_s"', b'"telemetry":{"at_ms":"now"},"wait_s"')
+        assert (await front.problem(body))[0] == 400
+
+    front.play(script)
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        pytest.param(
+            {"notices": (Notice(NoticeKind.REBALANCE, ""),)}, "report.notices[0].id", id="a notice of no name"
+        ),
+        pytest.param(
+            {"notices": (Notice(NoticeKind.TERMINATE, "t", -1),)}, "report.notices[0].gone_at_ms", id="before time"
+        ),
+        pytest.param({"notices": (Notice(NoticeKind.FREEZE, "t"),) * 17}, "report.notices", id="too many notices"),
+        pytest.param({"faults": (GpuFault(79, Remedy.IGNORE, 1, 8),)}, "report.faults[0].gpu", id="a GPU too many"),
+        pytest.param({"faults": (GpuFault(-1, Remedy.IGNORE, 1),)}, "report.faults[0].xid", id="no Xid"),
+        pytest.param(
+            {"faults": (GpuFault(79, Remedy.IGNORE, 2), GpuFault(79, Remedy.IGNORE, 2))}, "report.faults", id="no order"
+        ),
+        pytest.param(
+            {"faults": (GpuFault(31, Remedy.RESTART_APP, 1, 0, "../x", 1),)}, "report.faults[0].job", id="no job"
+        ),
+    ],
+)
+def test_notices_and_faults_that_cannot_be_are_refused_by_their_field(
+    front: Front, fields: dict[str, Any], field: str
+) -> None:
+    async def script(front: Front) -> None:
+        said = request(1)
+        body = encode(msgspec.structs.replace(said, report=replace(said.report, **fields)))
+        status, detail = await front.problem(body)
+        assert (status, detail.partition(":")[0]) == (400, field)
+
+    front.play(script)

@@ -12,10 +12,12 @@ import pytest
 
 from nodes.agent.agent import BACKOFF_TO_S, REPLACED, Agent
 from nodes.agent.client import NotRegistered, Problem, Rejected, Unreachable
+from nodes.agent.observed import Observed
 from nodes.agent.simulated import Behaviour, SimulatedExecutor
 from nodes.agent.state import Membership
 from nodes.protocol import Inventory, RegisterAnswer, RegisterRequest, SyncAnswer, SyncRequest
-from scheduler.core.types import Action, RankState
+from nodes.telemetry import Telemetry
+from scheduler.core.types import Action, Notice, NoticeKind, RankState
 from tests.nodes.speech import FIRST_BOOT, NODE, assignment
 
 LEASE_MS = 30_000
@@ -96,7 +98,7 @@ class ControlPlane:
 
 
 class World:
-    def __init__(self, behaviour: Behaviour) -> None:
+    def __init__(self, behaviour: Behaviour, host: Host | None = None) -> None:
         self.loop = VirtualLoop()
         self.control = ControlPlane(self.loop)
         self.membership = Membership("token")
@@ -111,6 +113,7 @@ class World:
             self._ms,
             self._ms,
             Random(1),
+            host=host,
         )
 
     def play(self, script: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -274,3 +277,72 @@ def test_any_other_rejection_is_tried_again(world: World) -> None:
 
     world.play(script)
     assert world.control.requests
+
+
+# --- what befalls the host
+
+
+class Host:
+    """A host that says what a test has it say."""
+
+    def __init__(self) -> None:
+        self.says = Observed()
+        self._changed: Callable[[], object] = lambda: None
+
+    def observed(self) -> Observed:
+        return self.says
+
+    def telemetry(self) -> Telemetry:
+        return Telemetry(1, "simulated")
+
+    def listen(self, changed: Callable[[], object]) -> None:
+        self._changed = changed
+
+    def say(self, observed: Observed) -> None:
+        self.says = observed
+        self._changed()
+
+
+NOTICE = Observed(gone_at_ms=99, notices=(Notice(NoticeKind.TERMINATE, "t", 99),))
+
+
+def test_a_notice_is_told_at_once_and_not_with_the_next_sync() -> None:
+    host = Host()
+    world = World(Behaviour(), host)
+    told: list[float] = []
+
+    async def script() -> None:
+        await asyncio.sleep(15)
+        told.append(world.loop.time())
+        host.say(NOTICE)
+        await asyncio.sleep(15)
+
+    world.play(script)
+    at_s, request = next((at, one) for at, one in world.control.requests if one.report.notices)
+    assert at_s - told[0] < 0.1
+    assert (request.report.gone_at_ms, request.telemetry) == (99, Telemetry(1, "simulated"))
+    assert len([one for _, one in world.control.requests]) <= 8, "and then it waits as before"
+
+
+def test_a_host_is_vacated_once_the_notice_was_heard_and_no_rank_is_left() -> None:
+    host = Host()
+    world = World(Behaviour(), host)
+    seen: list[bool] = []
+
+    async def script() -> None:
+        await asyncio.sleep(5)
+        world.control.order(assignment(action=Action.PREPARE))
+        await asyncio.sleep(1)
+        world.control.order(assignment(action=Action.RUN))
+        await asyncio.sleep(1)
+        host.say(NOTICE)
+        await asyncio.sleep(1)
+        seen.append(world.agent.vacated("t"))
+        world.control.order()
+        seen.append(world.agent.vacated("t"))
+        await asyncio.sleep(1)
+        seen.append(world.agent.vacated("t"))
+        seen.append(world.agent.vacated("another"))
+
+    world.play(script)
+    assert seen == [False, False, True, False]

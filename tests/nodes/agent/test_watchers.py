@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from nodes.agent.kmsg import KernelLog
-from nodes.agent.notices.board import Board
 from nodes.agent.watchers import Kept, Watchers
 from nodes.agent.xid import GpuHealth
 from nodes.telemetry import GpuReading
@@ -19,12 +18,11 @@ class Host:
         self.file = directory / "kmsg"
         self.kept = Kept(directory)
         self.changes = 0
-        self.board = Board(self._changed)
         told = self.kept.load()
         self.health = GpuHealth({"0000:10:1c": 3}, lambda _: None, told.number, told.newest_ms)
-        self.watchers = Watchers(
-            self.board, self.health, KernelLog(self.file, 0), self.kept, None, lambda: NOW_MS, self._changed
-        )
+        self.watchers = Watchers(self.health, KernelLog(self.file, 0), self.kept, None, lambda: NOW_MS)
+        self.watchers.listen(self._changed)
+        self.board = self.watchers.board
 
     def _changed(self) -> None:
         self.changes += 1
