@@ -211,8 +211,10 @@ class Allocation:
         promised = self.holds.promise(group, job, allowed)
         if promised is not None:
             walk.promised(promised, job.spec.gpus)
-        elif self._may_fit(group.shape) or self.holds.room_for(group.shape):
+        elif self.holds.room_for(group.shape):
             walk.passed()
+        elif self._may_fit(group.shape):
+            walk.skipped(self._shortest_refused[self._peers(group)], self._holders.get(group, ()))
         else:
             for name in self._holders.get(group, ()):
                 if self.holds.of(name):

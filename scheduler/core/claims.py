@@ -1,4 +1,4 @@
-"""Who may take whose place: rights by floor and share (reclaim) and by class (preempt), as the plan's stops add up.
+"""Who may take back whose place: rights by floor and share, as the plan's stops add up.
 
 *Use* here is what a node of the quota tree will hold when the stops under way are done: what is stopping does not
 count, what is held for a job that waits for them does.
@@ -15,7 +15,7 @@ from scheduler.core.draft import Draft
 from scheduler.core.entitlement import entitlements
 from scheduler.core.job import Job
 from scheduler.core.quota import Branch
-from scheduler.core.types import ANY_GPU_TYPE, Policy, Reservation, StopCause
+from scheduler.core.types import ANY_GPU_TYPE, Policy, Reservation
 from scheduler.core.waiting import Group
 
 
@@ -24,7 +24,7 @@ class Claims:
 
     ``most`` and ``least`` are what a branch may call its own, in whole GPUs, rounded against the asker: to add to its
     use, and to take from it. ``lenders`` are the teams that hold more than their own. ``stopping`` GPUs are held by
-    gangs that are being stopped.
+    gangs that are being stopped; ``free`` is the most that is free in a zone.
     """
 
     def __init__(self, draft: Draft, gpu_type: str, promised: Iterable[Reservation]) -> None:
@@ -46,6 +46,7 @@ class Claims:
             waiting = self._snapshot.jobs.get(held.job) if held.job is not None else None
             if waiting is not None and held.firm and held.gpu_type == gpu_type:
                 self.add(waiting, waiting.spec.gpus)
+        self.free = max((zone.free for zone in self._snapshot.topology.by_type.get(gpu_type, ())), default=0)
         own = self._entitlements()
         self.most = {branch: floor(right) for branch, right in own.items()}
         self.least = {branch: ceil(right) for branch, right in own.items()}
@@ -90,24 +91,31 @@ class Claims:
             right = min(right, branch.node.floor.get(self.gpu_type, 0))
         return self.use.get(branch, 0) + gpus <= right
 
-    def reclaimable(self, asker: Job, victim: Job, taken: dict[Branch, int]) -> bool:
-        """Whether the asker may take the victim's place back. ``taken`` counts what it takes already, by branch."""
-        if victim.leaf not in self.lenders or (victim.priority == 0 < asker.priority):
-            return False  # a P0 job would be back at once, in the asker's place
-        leaf = self._snapshot.quota.leaf(asker.spec.team)
-        theirs = self._snapshot.quota.leaf(victim.spec.team)
+    def spare(self, team: str, gpus: int, lender: Branch) -> int:
+        """How many GPUs a job of ``team`` and ``gpus`` may take back from a lender in all; 0 where it has no right."""
+        own, other = self._ways_to(self._snapshot.quota.leaf(team), lender)
+        if not own or not all(self._within(branch, gpus) for branch in own):
+            return 0
+        return min(self.use.get(branch, 0) - self.least.get(branch, 0) for branch in other)
+
+    def may_take(self, asker: Job, victim: Job, taken: dict[Branch, int]) -> bool:
+        """Whether the asker stays within its own, and those above the victim keep theirs. ``taken`` counts what the
+        asker takes already, by branch; of either, the asker may stop each by itself."""
+        quota, gpus = self._snapshot.quota, victim.spec.gpus
+        own, other = self._ways_to(quota.leaf(asker.spec.team), quota.leaf(victim.spec.team))
+        return all(self._within(branch, asker.spec.gpus) for branch in own) and all(
+            self.use.get(branch, 0) - taken.get(branch, 0) - gpus >= self.least.get(branch, 0) for branch in other
+        )
+
+    def _ways_to(self, leaf: Branch, theirs: Branch) -> tuple[list[Branch], list[Branch]]:
         ways = self._ways.get((leaf, theirs))
         if ways is None:
             ways = self._ways[leaf, theirs] = _apart(leaf, theirs)
-        own, other = ways
-        if not own or not all(self._within(branch, asker.spec.gpus) for branch in own):
-            return False
-        left = victim.spec.gpus
-        if any(self.use.get(b, 0) - taken.get(b, 0) - left < self.least.get(b, 0) for b in other):
-            return False
-        return self._unprotected_at(victim) <= self._draft.now_ms and may_be_stopped(
-            victim, self._draft.policy, self._draft.now_ms
-        )
+        return ways
+
+    def rested(self, victim: Job) -> bool:
+        """Whether the victim has had its minimum run time; a plan is made again when it will have had it."""
+        return self._unprotected_at(victim) <= self._draft.now_ms
 
     def _unprotected_at(self, victim: Job) -> int:
         """When the victim will have had its minimum run time."""
@@ -123,21 +131,6 @@ class Claims:
         if until > self._draft.now_ms:
             self._draft.evict_again(until)
         return until
-
-    # --- preempt ------------------------------------------------------------------------------------------------
-
-    def preemptible(self, asker: Job, victim: Job) -> bool:
-        """Whether the asker's class lets it take the victim's place: within its team, and P0 anywhere."""
-        if victim.priority <= asker.priority:
-            return False
-        return (asker.priority == 0 or victim.spec.team == asker.spec.team) and may_be_stopped(
-            victim, self._draft.policy, self._draft.now_ms
-        )
-
-    def evictable(self, cause: StopCause, asker: Job, victim: Job, taken: dict[Branch, int]) -> bool:
-        if cause is StopCause.RECLAIM:
-            return self.reclaimable(asker, victim, taken)
-        return self.preemptible(asker, victim)
 
     # --- ceilings -----------------------------------------------------------------------------------------------
 

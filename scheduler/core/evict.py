@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scheduler.core import attempts
+from scheduler.core.candidates import Stoppable, candidates
 from scheduler.core.claims import Claims
 from scheduler.core.draft import Draft
 from scheduler.core.job import Job
@@ -20,7 +21,7 @@ from scheduler.core.quota import Branch
 from scheduler.core.reserve import Holds
 from scheduler.core.settle import ask, give_up
 from scheduler.core.types import ANY_GPU_TYPE, Phase, Reservation, StopCause
-from scheduler.core.victims import Eviction, Known, MayStop, Question, Search, evictable_phase
+from scheduler.core.victims import Eviction, Known, MayStop, Question, Search
 from scheduler.core.waiting import Group
 
 MANY_GROUPS = 200
@@ -38,11 +39,11 @@ class Evictions:
         self._limits = limits
         self._holds = holds
         self._claims: dict[str, Claims] = {}
-        self._known: dict[tuple[object, ...], dict[str, Job]] = {}
+        self._stoppable = Stoppable(draft)
+        self._known: dict[tuple[object, ...], dict[str, Job] | None] = {}
         self._known_rooms: dict[tuple[object, ...], Known] = {}
         self._prices: dict[str, int] = {}
         self._count = 0
-        self._running: dict[str, list[Job]] = {}
 
     def run(self) -> None:
         asking = self._asking()
@@ -138,25 +139,29 @@ class Evictions:
         return True
 
     def _search(self, cause: StopCause, claims: Claims, group: Group, job: Job) -> tuple[Eviction, list[Job]] | None:
-        candidates = self._candidates(cause, claims, group, job)
+        one_by_one = self._candidates(cause, claims, group)
+        if one_by_one is None:
+            return None
         quota = self._snapshot.quota
 
         def may_stop(victim: Job, so_far: Sequence[Job]) -> bool:
+            if cause is not StopCause.RECLAIM:
+                return True
             taken: dict[Branch, int] = {}
             for other in so_far:
                 for branch in quota.leaf(other.spec.team).path:
                     taken[branch] = taken.get(branch, 0) + other.spec.gpus
-            return claims.evictable(cause, job, victim, taken)
+            return claims.may_take(job, victim, taken)
 
-        forced = self._below_ceilings(claims, job, candidates, may_stop)
-        if forced is None or not self._enough(claims, group, candidates):
+        forced = self._below_ceilings(claims, job, one_by_one, may_stop)
+        if forced is None:
             return None
         now = self._draft.now_ms
         asker = Asker(job.id, job.spec.team, job.priority, over_plans=True)
         end = now + remaining_ms(job.spec, job.decision)
         question = Question(asker, group.shape, end, now, tuple(forced))
         known = Known(self._prices) if forced else self._known_for(cause, claims, group, end)
-        search = Search(self._snapshot, self._limits, question, candidates, may_stop, known)
+        search = Search(self._snapshot, self._limits, question, one_by_one, may_stop, known)
         found = search.best(self._snapshot.topology.by_type[claims.gpu_type])
         if found is None or not self._helps(found, forced):
             return None
@@ -181,39 +186,12 @@ class Evictions:
         gpus = group.shape.gpus if cause is StopCause.RECLAIM else 0
         return cause, claims.gpu_type, group.team, group.priority, gpus
 
-    def _candidates(self, cause: StopCause, claims: Claims, group: Group, job: Job) -> dict[str, Job]:
-        """The jobs of the type that the asker might stop, each by itself. The same for all askers of a group."""
+    def _candidates(self, cause: StopCause, claims: Claims, group: Group) -> dict[str, Job] | None:
+        """What all askers of a group, and those of others to whom the same rights are given, may stop one by one."""
         key = self._askers(cause, claims, group)
-        known = self._known.get(key)
-        if known is None:
-            known = self._known[key] = {
-                victim.id: victim
-                for victim in self._stoppable(claims.gpu_type)
-                if (cause is not StopCause.RECLAIM or victim.leaf in claims.lenders)
-                and evictable_phase(victim)
-                and claims.evictable(cause, job, victim, {})
-            }
-        return known
-
-    def _stoppable(self, gpu_type: str) -> list[Job]:
-        """The jobs of the type that hold GPUs since an earlier plan and are not being stopped."""
-        known = self._running.get(gpu_type)
-        if known is None:
-            known = self._running[gpu_type] = [
-                victim
-                for victim in self._snapshot.holding.values()
-                if victim.decision.gpu_type == gpu_type
-                and victim.id not in self._draft.pencilled
-                and not self._bound_now(victim)
-            ]
-        return known
-
-    def _enough(self, claims: Claims, group: Group, candidates: dict[str, Job]) -> bool:
-        """Whether all candidates together could free enough: a quick no."""
-        coming = sum(victim.spec.gpus for victim in candidates.values())
-        coming += claims.stopping
-        zones = self._snapshot.topology.by_type[claims.gpu_type]
-        return max(zone.free for zone in zones) + coming >= group.shape.gpus
+        if key not in self._known:
+            self._known[key] = candidates(self._stoppable, claims, cause, group)
+        return self._known[key]
 
     def _helps(self, found: Eviction, forced: list[Job]) -> bool:
         """Whether stopping somebody, or waiting for stops under way, is what lets the asker in."""
@@ -221,11 +199,8 @@ class Evictions:
             return True
         return any(self._snapshot.jobs[name].phase is Phase.STOPPING for node, _ in found.parts for name in node.jobs)
 
-    def _bound_now(self, job: Job) -> bool:
-        return job.phase is Phase.STARTING and self._draft.decided(job)
-
     def _below_ceilings(
-        self, claims: Claims, job: Job, candidates: dict[str, Job], may_stop: MayStop
+        self, claims: Claims, job: Job, one_by_one: dict[str, Job], may_stop: MayStop
     ) -> list[Job] | None:
         """The cheapest victims whose going brings the job below the ceilings that it would pass; None if none do."""
         forced: list[Job] = []
@@ -234,7 +209,7 @@ class Evictions:
             beyond -= sum(victim.spec.gpus for victim in forced if branch in self._path(victim))
             if beyond <= 0:
                 continue
-            inside = [victim for victim in candidates.values() if branch in self._path(victim)]
+            inside = [victim for victim in one_by_one.values() if branch in self._path(victim)]
             inside.sort(key=lambda victim: (victim.spec.gpus > beyond, -victim.spec.gpus, victim.id))
             for victim in inside:
                 if beyond > 0 and victim not in forced and may_stop(victim, forced):
@@ -294,8 +269,9 @@ class Evictions:
         racks = {node.rack for node, _ in found.parts}
         for victim in (*forced, *found.victims):
             racks |= {self._snapshot.node(part.node).rack for part in victim.held}
-            for candidates in self._known.values():
-                candidates.pop(victim.id, None)
+            for known_candidates in self._known.values():
+                if known_candidates is not None:
+                    known_candidates.pop(victim.id, None)
         for known in self._known_rooms.values():
             for rack in racks:
                 if rack is not None:

@@ -71,4 +71,5 @@ def same_wait(one: JobDecision, other: JobDecision) -> bool:
         and one.met == other.met
         and one.avoid == other.avoid
         and one.not_before_ms == other.not_before_ms
+        and one.saved_work_ms == other.saved_work_ms
     )

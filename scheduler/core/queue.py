@@ -6,7 +6,7 @@ age. A job that is passed over changes no one's use, so the walk goes on with th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from heapq import heapify, heappop, heapreplace
 
 from scheduler.core.quota import Branch, Scale
@@ -52,6 +52,16 @@ class Lane:
             heapreplace(self._heap, (group.keys[at], serial, group, at))
         else:
             heappop(self._heap)
+
+    def skipped(self, left_ms: int, kept: Container[str]) -> None:
+        """Go on behind the head with the next one of its group that may work for less than ``left_ms``, or is kept."""
+        _, _, group, at = self._heap[0]
+        lefts, jobs = group.left_ms, group.jobs
+        for after in range(at + 1, len(lefts)):
+            if lefts[after] < left_ms or jobs[after] in kept:
+                self._go_on(after - at)
+                return
+        heappop(self._heap)
 
     def dropped(self) -> None:
         """Pass over all the rest of the head's group."""
@@ -184,6 +194,11 @@ class Walk:
         """The head cannot start now; others of its group may."""
         assert self._lane is not None
         self._lane.passed()
+
+    def skipped(self, left_ms: int, kept: Container[str]) -> None:
+        """Nobody of the head's group who works for as long as ``left_ms`` can start now, but for those who are kept."""
+        assert self._lane is not None
+        self._lane.skipped(left_ms, kept)
 
     def dropped(self) -> None:
         """Neither the head nor any other job of its group can start now."""

@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from scheduler.core.job import NEW, Job, mask_of
 from scheduler.core.layout import Layouts
 from scheduler.core.ledger import Ledger
-from scheduler.core.lifecycle import due_ms, same_wait
+from scheduler.core.lifecycle import due_ms, remaining_ms, same_wait
 from scheduler.core.quota import CPU, MEMORY, Quota
 from scheduler.core.rows import Rows
 from scheduler.core.topology import Node, Topology, same_inventory
@@ -243,7 +243,8 @@ class Snapshot:
             job.shape = self.waiting.shape(spec, job.decision.avoid)
         if job.key is None:
             job.key = age_key(spec, self.waiting.weights)
-        job.group = self.waiting.add(spec, job.shape, job.key, job.decision.reason)
+        left_ms = remaining_ms(spec, job.decision)
+        job.group = self.waiting.add(spec, job.shape, job.key, left_ms, job.decision.reason)
         self.work.arrived.add(job.id)
 
     def why_parked(self, job: Job) -> Reason | None:

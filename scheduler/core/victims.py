@@ -18,7 +18,7 @@ from scheduler.core.rooms import Room, Rules, least_on, ways_on
 from scheduler.core.snapshot import Snapshot
 from scheduler.core.tally import Need, Tally
 from scheduler.core.topology import Node, Rack, Zone, bits
-from scheduler.core.types import Hint, Phase
+from scheduler.core.types import Hint
 from scheduler.core.waiting import Shape
 
 RESTART_MS = 60_000
@@ -394,8 +394,3 @@ class Search:
             else:
                 tally.free(job)
         return [job for job in victims if job.id in kept]
-
-
-def evictable_phase(job: Job) -> bool:
-    """Whether the job holds GPUs and is not about to give them back anyway."""
-    return job.phase in (Phase.RUNNING, Phase.STARTING)

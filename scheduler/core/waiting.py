@@ -126,10 +126,12 @@ def age_key(spec: JobSpec, weights: Weights) -> AgeKey:
 
 
 class Group:
-    """The waiting jobs of one team, priority and shape, oldest first. ``reasons`` counts the reasons they carry,
-    ``explained_ms`` is when those were last looked at."""
+    """The waiting jobs of one team, priority and shape, oldest first, with keys and how long each may work.
 
-    __slots__ = ("explained_ms", "jobs", "keys", "priority", "reasons", "shape", "team")
+    ``reasons`` counts the reasons they carry, ``explained_ms`` is when those were last looked at.
+    """
+
+    __slots__ = ("explained_ms", "jobs", "keys", "left_ms", "priority", "reasons", "shape", "team")
 
     def __init__(self, team: str, priority: int, shape: Shape) -> None:
         self.team = team
@@ -137,19 +139,22 @@ class Group:
         self.shape = shape
         self.keys: list[AgeKey] = []
         self.jobs: list[str] = []
+        self.left_ms: list[int] = []
         self.reasons: dict[Reason | None, int] = {}
         self.explained_ms = 0
 
-    def add(self, key: AgeKey, job: str, reason: Reason | None) -> None:
+    def add(self, key: AgeKey, job: str, left_ms: int, reason: Reason | None) -> None:
         at = bisect_left(self.keys, key)
         self.keys.insert(at, key)
         self.jobs.insert(at, job)
+        self.left_ms.insert(at, left_ms)
         self.reasons[reason] = self.reasons.get(reason, 0) + 1
 
     def remove(self, key: AgeKey, reason: Reason | None) -> None:
         at = bisect_left(self.keys, key)
         del self.keys[at]
         del self.jobs[at]
+        del self.left_ms[at]
         self._uncount(reason)
 
     def restate(self, old: Reason | None, new: Reason | None) -> None:
@@ -179,13 +184,13 @@ class Waiting:
         made = Shape(spec, avoid, spot_providers(spec))
         return self._shapes.setdefault(made.key(), made)
 
-    def add(self, spec: JobSpec, shape: Shape, key: AgeKey, reason: Reason | None) -> Group:
+    def add(self, spec: JobSpec, shape: Shape, key: AgeKey, left_ms: int, reason: Reason | None) -> Group:
         name = (spec.team, spec.priority, shape)
         group = self.groups.get(name)
         if group is None:
             group = self.groups[name] = Group(*name)
             self.by_shape.setdefault(shape, {})[name] = group
-        group.add(key, spec.id, reason)
+        group.add(key, spec.id, left_ms, reason)
         return group
 
     def remove(self, group: Group, key: AgeKey, reason: Reason | None) -> None:
