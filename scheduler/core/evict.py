@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scheduler.core import attempts
-from scheduler.core.candidates import Stoppable, candidates
+from scheduler.core.candidates import Rights, Stoppable
 from scheduler.core.claims import Claims
 from scheduler.core.draft import Draft
 from scheduler.core.job import Job
@@ -40,8 +40,8 @@ class Evictions:
         self._holds = holds
         self._claims: dict[str, Claims] = {}
         self._stoppable = Stoppable(draft)
-        self._known: dict[tuple[object, ...], dict[str, Job] | None] = {}
-        self._known_rooms: dict[tuple[object, ...], Known] = {}
+        self._candidates: dict[Rights, dict[str, Job]] = {}
+        self._known: dict[tuple[object, ...], Known] = {}
         self._prices: dict[str, int] = {}
         self._count = 0
 
@@ -139,9 +139,12 @@ class Evictions:
         return True
 
     def _search(self, cause: StopCause, claims: Claims, group: Group, job: Job) -> tuple[Eviction, list[Job]] | None:
-        one_by_one = self._candidates(cause, claims, group)
-        if one_by_one is None:
+        rights = self._stoppable.rights(claims, cause, group)
+        if rights is None:
             return None
+        candidates = self._candidates.get(rights)
+        if candidates is None:
+            candidates = self._candidates[rights] = self._stoppable.candidates(rights, claims)
         quota = self._snapshot.quota
 
         def may_stop(victim: Job, so_far: Sequence[Job]) -> bool:
@@ -153,45 +156,30 @@ class Evictions:
                     taken[branch] = taken.get(branch, 0) + other.spec.gpus
             return claims.may_take(job, victim, taken)
 
-        forced = self._below_ceilings(claims, job, one_by_one, may_stop)
+        forced = self._below_ceilings(claims, job, candidates, may_stop)
         if forced is None:
             return None
         now = self._draft.now_ms
         asker = Asker(job.id, job.spec.team, job.priority, over_plans=True)
         end = now + remaining_ms(job.spec, job.decision)
         question = Question(asker, group.shape, end, now, tuple(forced))
-        known = Known(self._prices) if forced else self._known_for(cause, claims, group, end)
-        search = Search(self._snapshot, self._limits, question, one_by_one, may_stop, known)
+        known = Known(self._prices) if forced else self._known_for(rights, group, end)
+        search = Search(self._snapshot, self._limits, question, candidates, may_stop, known)
         found = search.best(self._snapshot.topology.by_type[claims.gpu_type])
         if found is None or not self._helps(found, forced):
             return None
         return found, forced
 
-    def _known_for(self, cause: StopCause, claims: Claims, group: Group, end_ms: int) -> Known:
-        """What is known of the nodes for askers of this team and class; where something is closed at a set time, only
-        for those that end at the same time."""
+    def _known_for(self, rights: Rights, group: Group, end_ms: int) -> Known:
+        """What is known of the nodes for askers of this team and class with the same rights; where something is closed
+        at a set time, only for those that end at the same time."""
         shape = group.shape
-        key = (
-            *self._askers(cause, claims, group),
-            (shape.spot, shape.cpu, shape.memory, shape.scratch),
-            end_ms if self._limits.timed else 0,
-        )
-        known = self._known_rooms.get(key)
+        needs = shape.spot, shape.cpu, shape.memory, shape.scratch
+        key = rights, group.team, group.priority, needs, end_ms if self._limits.timed else 0
+        known = self._known.get(key)
         if known is None:
-            known = self._known_rooms[key] = Known(self._prices)
+            known = self._known[key] = Known(self._prices)
         return known
-
-    @staticmethod
-    def _askers(cause: StopCause, claims: Claims, group: Group) -> tuple[object, ...]:
-        gpus = group.shape.gpus if cause is StopCause.RECLAIM else 0
-        return cause, claims.gpu_type, group.team, group.priority, gpus
-
-    def _candidates(self, cause: StopCause, claims: Claims, group: Group) -> dict[str, Job] | None:
-        """What all askers of a group, and those of others to whom the same rights are given, may stop one by one."""
-        key = self._askers(cause, claims, group)
-        if key not in self._known:
-            self._known[key] = candidates(self._stoppable, claims, cause, group)
-        return self._known[key]
 
     def _helps(self, found: Eviction, forced: list[Job]) -> bool:
         """Whether stopping somebody, or waiting for stops under way, is what lets the asker in."""
@@ -200,7 +188,7 @@ class Evictions:
         return any(self._snapshot.jobs[name].phase is Phase.STOPPING for node, _ in found.parts for name in node.jobs)
 
     def _below_ceilings(
-        self, claims: Claims, job: Job, one_by_one: dict[str, Job], may_stop: MayStop
+        self, claims: Claims, job: Job, candidates: dict[str, Job], may_stop: MayStop
     ) -> list[Job] | None:
         """The cheapest victims whose going brings the job below the ceilings that it would pass; None if none do."""
         forced: list[Job] = []
@@ -209,7 +197,7 @@ class Evictions:
             beyond -= sum(victim.spec.gpus for victim in forced if branch in self._path(victim))
             if beyond <= 0:
                 continue
-            inside = [victim for victim in one_by_one.values() if branch in self._path(victim)]
+            inside = [victim for victim in candidates.values() if branch in self._path(victim)]
             inside.sort(key=lambda victim: (victim.spec.gpus > beyond, -victim.spec.gpus, victim.id))
             for victim in inside:
                 if beyond > 0 and victim not in forced and may_stop(victim, forced):
@@ -269,10 +257,9 @@ class Evictions:
         racks = {node.rack for node, _ in found.parts}
         for victim in (*forced, *found.victims):
             racks |= {self._snapshot.node(part.node).rack for part in victim.held}
-            for known_candidates in self._known.values():
-                if known_candidates is not None:
-                    known_candidates.pop(victim.id, None)
-        for known in self._known_rooms.values():
+            for candidates in self._candidates.values():
+                candidates.pop(victim.id, None)
+        for known in self._known.values():
             for rack in racks:
                 if rack is not None:
                     known.rooms.pop(rack, None)

@@ -11,12 +11,14 @@ from scheduler.core.usage import Fading
 
 
 class Ledger:
-    """Enters gangs when they are bound and strikes them out when they are gone. ``holding`` are those entered."""
+    """Enters gangs when they are bound and strikes them out when they are gone. ``holding`` are those entered;
+    ``running`` too, by GPU type and team."""
 
     def __init__(self, topology: Topology, rows: Rows) -> None:
         self.quota = Quota()
         self.fading = Fading(86_400_000)
         self.holding: dict[str, Job] = {}
+        self.running: dict[str, dict[Branch, dict[str, Job]]] = {}
         self.nodes: dict[str, Node] = {}
         self._topology = topology
         self._rows = rows
@@ -34,6 +36,7 @@ class Ledger:
         job.held = decision.allocation
         job.leaf = leaf = self.quota.leaf(spec.team)
         self.holding[job.id] = job
+        self._file(job, leaf)
         for part in decision.allocation:
             self._fill(self.node(part.node), job.id, mask_of(part.gpus), spec)
         self._charge(leaf, decision.gpu_type, spec, 1, since_ms)
@@ -46,8 +49,15 @@ class Ledger:
         assert job.leaf is not None
         self._charge(job.leaf, job.decision.gpu_type, spec, -1, until_ms)
         del self.holding[job.id]
+        by_team = self.running[job.decision.gpu_type]
+        del by_team[job.leaf][job.id]
+        if not by_team[job.leaf]:
+            del by_team[job.leaf]
         job.held = ()
         job.leaf = None
+
+    def _file(self, job: Job, leaf: Branch) -> None:
+        self.running.setdefault(job.decision.gpu_type, {}).setdefault(leaf, {})[job.id] = job
 
     def _charge(self, leaf: Branch, gpu_type: str, spec: JobSpec, sign: int, at_ms: int) -> None:
         gpus = sign * spec.gpus
@@ -92,6 +102,8 @@ class Ledger:
 
     def _recharge(self, quota: Quota) -> None:
         self.quota = quota
+        self.running = {}
         for job in self.holding.values():
             job.leaf = quota.leaf(job.spec.team)
+            self._file(job, job.leaf)
             self._charge(job.leaf, job.decision.gpu_type, job.spec, 1, job.decision.bound_ms or 0)
