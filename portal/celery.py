@@ -3,6 +3,7 @@
     celery -A portal worker -Q scheduler --pool solo            any number, on any hosts; one of them leads
     celery -A portal worker -Q recording --pool threads
     celery -A portal worker -Q default --pool threads      what takes long, apart from the recorder
+    celery -A portal worker -Q previews --pool threads     what people wait for that takes a core for long
     celery -A portal beat
 
 Every worker of the queue ``scheduler`` hears every tick: whoever holds the lease works, the others return at once. On
@@ -24,7 +25,7 @@ ticks = Broadcast("scheduler")
 app = Celery("gangway")
 app.set_default()  # in every thread, not only in the one that imports this
 app.config_from_object("django.conf:settings", namespace="CELERY")
-app.conf.task_queues = (ticks, Queue("recording"), Queue("default"))
+app.conf.task_queues = (ticks, Queue("recording"), Queue("default"), Queue("previews"))
 app.conf.task_routes = {
     # A sender has to declare the exchange, or the transport takes it for one that fans nothing out.
     "scheduler.tasks.tick": {"queue": "scheduler", "declare": [ticks.exchange]},
@@ -35,5 +36,6 @@ app.conf.task_routes = {
     "scheduler.tasks.fold_counts": {"queue": "recording"},
     "scheduler.tasks.keep_frames": {"queue": "default"},
     "scheduler.tasks.let_go": {"queue": "default"},
+    "portal.tasks.preview_quota": {"queue": "previews"},
 }
-app.autodiscover_tasks(["scheduler", "nodes", "quotas"])
+app.autodiscover_tasks(["scheduler", "nodes", "quotas", "portal"])

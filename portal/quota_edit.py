@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
-from time import thread_time
 from typing import Any
 
 from portal.accounts.models import User
 from portal.accounts.permissions import Standing
+from portal.quota_foresight import Foreseen, foresee
 from quotas import diff, rights, selectors
 from quotas.models import ScheduledEdit
 from quotas.rows import from_rows, parents_first
 from quotas.validation import InvalidTree, Problem, problems
 from scheduler import clock, quota_edits
-from scheduler.core import quota_preview
-from scheduler.core.quota_preview import QuotaPreview
-from scheduler.core.scratch import records
 from scheduler.core.types import QuotaTree
 from scheduler.fields import FieldError
 from scheduler.picture import picture
-from scheduler.policy import live_policy
 from scheduler.store.base import StoreUnavailable
-
-PREVIEW_S = 2.0
-"""CPU seconds that the planner is run for at most under the two trees together."""
 
 
 class Refused(ValueError):
@@ -121,50 +114,15 @@ def cancel(standing: Standing, edit_id: int) -> None:
     quota_edits.cancel(edit_id, clock.to_datetime(clock.now_ms()))
 
 
-def preview(standing: Standing, drafted: QuotaTree) -> QuotaPreview:
-    """What the tree would do, with the jobs of other teams' members left nameless.
+def preview(standing: Standing, drafted: QuotaTree) -> Foreseen:
+    """What the tree would do.
 
     Raises:
         Refused: it could not come into force.
         StoreUnavailable: the live state was never loaded.
     """
     check(standing, selectors.tree(), drafted)
-    with picture().reading() as snapshot:
-        seen = records(snapshot)
-    ends = thread_time() + PREVIEW_S
-    now_ms = clock.now_ms()
-    # What the picture shows may lag behind what PostgreSQL has in force: the difference asked for is the drafted one.
-    found = quota_preview.preview(
-        replace(seen, quota=selectors.tree()), drafted, live_policy(), now_ms, lambda: thread_time() > ends
-    )
-    return _redacted(found, standing.team_names)
-
-
-def _redacted(found: QuotaPreview, teams: Collection[str] | None) -> QuotaPreview:
-    if teams is None:
-        return found
-
-    def stops(kind: tuple[quota_preview.Stopped, ...]) -> tuple[quota_preview.Stopped, ...]:
-        return tuple(
-            replace(
-                one,
-                job=one.job if one.team in teams else "",
-                for_job=one.for_job if one.for_team in teams else None,
-            )
-            for one in kind
-        )
-
-    def shifts(kind: tuple[quota_preview.Shift, ...]) -> tuple[quota_preview.Shift, ...]:
-        return tuple(replace(one, job=one.job if one.team in teams else "") for one in kind)
-
-    return replace(
-        found,
-        stopped=stops(found.stopped),
-        spared=stops(found.spared),
-        later=shifts(found.later),
-        earlier=shifts(found.earlier),
-        barred=tuple(replace(one, job=one.job if one.team in teams else "") for one in found.barred),
-    )
+    return foresee(standing, drafted)
 
 
 def field_errors(refused: Refused, rows: Sequence[dict[str, Any]]) -> list[FieldError]:

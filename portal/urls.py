@@ -60,6 +60,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("quotas/", quotas.quotas, name="quotas"),
     path("quotas/edit/", quota_edit.edit, name="quota-edit"),
     path("quotas/preview/", quota_edit.preview, name="quota-preview"),
+    path("quotas/preview/<str:ticket>/", quota_edit.progress, name="quota-progress"),
     path("quotas/history/", quotas.quota_history, name="quota-history"),
     path("quotas/share/", quotas.share, name="share"),
     path("quotas/edits/<int:edit_id>/cancel/", quotas.cancel_edit, name="quota-edit-cancel"),

@@ -116,6 +116,7 @@ PROGRAMS = {
     "scheduler@%h": "worker-scheduler",
     "recording@%h": "worker-recording",
     "default@%h": "worker-default",
+    "previews@%h": "worker-previews",
     "beat": "beat",
     "nodes.agent.fleet": "fleet",
     "portal.demo.workload": "workload",

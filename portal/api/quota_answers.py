@@ -124,10 +124,12 @@ class BarredJob(msgspec.Struct, frozen=True):
 class Preview(msgspec.Struct, frozen=True):
     """What a tree would do, by the planner's own decisions up to ``until`` with every job using up its limit.
 
+    ``whole`` false: that is not yet as far as one looks, and a worker goes on; the same request later tells more.
     ``spared`` are the jobs that would be stopped under the tree in force and not under this one.
     """
 
     until: datetime
+    whole: bool
     levels: list[LevelShift]
     over_ceiling: list[OverCeiling]
     undeliverable: list[Undeliverable]
@@ -159,6 +161,7 @@ def revision(found: Revised) -> QuotaRevision:
 def preview(found: QuotaPreview) -> Preview:
     return Preview(
         until=clock.to_datetime(found.until_ms),
+        whole=found.whole,
         levels=[LevelShift(s.node, s.gpu_type, _standing(s.before), _standing(s.after)) for s in found.levels],
         over_ceiling=list(found.over),
         undeliverable=list(found.undeliverable),

@@ -24,6 +24,8 @@ from quotas.services import Outdated
 from scheduler.fields import REQUIRED, Field, FieldError, Flag, ListOf, MapOf, Nullable, Record, Text, Whole
 
 MOST_NODES = 2000
+AGAIN_S = 5
+"""When to ask for a preview again that a worker goes on with."""
 _NAME = Text(64, pattern=r"[A-Za-z0-9_-]{1,64}", wanted="1 to 64 letters, digits, - or _")
 _GPUS = Whole(0, 10_000_000, "GPUs")
 _BY_TYPE = MapOf(Text(32, pattern=r"[A-Za-z0-9._-]{1,32}", wanted="the name of a GPU type"), _GPUS, 64)
@@ -99,7 +101,8 @@ class Preview(Endpoint):
             found = quota_edit.preview(self.standing, quota_edit.tree_of(rows, selectors.version()))
         except Refused as error:
             raise invalid(quota_edit.field_errors(error, rows)) from error
-        return Response(quota_answers.preview(found))
+        more = {} if found.ticket is None else {"Retry-After": str(AGAIN_S)}
+        return Response(quota_answers.preview(found.found), headers=more)
 
 
 class History(Endpoint):

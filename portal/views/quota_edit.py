@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast
@@ -11,9 +12,9 @@ from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from portal import quota_edit
+from portal import quota_edit, quota_foresight
 from portal.accounts.models import User
 from portal.accounts.permissions import Standing, standing_of
 from portal.forms import quotas as form
@@ -27,12 +28,13 @@ from quotas.models import QuotaRevision
 from quotas.rows import from_rows
 from quotas.services import Outdated
 from quotas.validation import problems
-from scheduler.core.quota_preview import LevelShift
+from scheduler.core.quota_preview import LevelShift, QuotaPreview
 from scheduler.core.types import QuotaTree
 from scheduler.models import Job
 from scheduler.store.base import StoreUnavailable
 
 REASON_MOST = 500
+TICKET = re.compile(r"[0-9a-f]{24}", re.ASCII)
 SHOWN = 12
 """Jobs listed of each kind in a preview; all are counted."""
 
@@ -76,6 +78,19 @@ def preview(request: HttpRequest) -> HttpResponse:
     _judge(editing)
     context = _previewed(editing) | {"errors": _errors(editing.draft)}
     return render(request, "quotas/preview.html", context)
+
+
+@login_required
+@require_safe
+def progress(request: HttpRequest, ticket: str) -> HttpResponse:
+    """How far the worker is; once it is done, what it has found, in the place of what was told before."""
+    standing = standing_of(request)
+    seen = quota_foresight.look(standing, ticket) if TICKET.fullmatch(ticket) else None
+    if seen is None or seen.found is None:
+        return render(request, "quotas/progress.html", {"ticket": ticket, "look": seen})
+    response = render(request, "quotas/foreseen.html", _told(seen.found))
+    response["HX-Retarget"] = "#foreseen"
+    return response
 
 
 def _editing(request: HttpRequest) -> Editing:
@@ -177,18 +192,23 @@ def _previewed(editing: Editing) -> dict[str, Any]:
     if editing.draft.errors or not changed:
         return context
     try:
-        found = quota_edit.preview(editing.standing, editing.draft.tree)
+        foreseen = quota_edit.preview(editing.standing, editing.draft.tree)
     except Refused as error:
         editing.draft.tell(error.problems)
         return context
     except StoreUnavailable:
         return context | {"unseen": True}
+    return context | _told(foreseen.found) | {"ticket": foreseen.ticket}
+
+
+def _told(found: QuotaPreview) -> dict[str, Any]:
+    """What the planner has found, for the page."""
     named = {
         one.job for kind in (found.stopped, found.spared, found.later, found.earlier, found.barred) for one in kind
     }
     hit = [shift for shift in found.levels if _hit(shift)]
     told = (hit, found.over, found.undeliverable, found.stopped, found.spared, found.barred, found.later, found.earlier)
-    return context | {
+    return {
         "found": found,
         "limit": SHOWN,
         "lists": f":{SHOWN}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 
 from scheduler.core.admission import Refusal, refusal
 from scheduler.core.balance import Line, balance, promised, usable
@@ -91,7 +92,7 @@ class Barred:
 
 @dataclass(frozen=True, slots=True)
 class QuotaPreview:
-    """What the drafted tree would do at ``now_ms``, by plans up to ``until_ms``.
+    """What the drafted tree would do at ``now_ms``, by plans up to ``until_ms``; ``whole``: as far as one looks.
 
     ``stopped`` are stopped under it and not under the tree in force, ``spared`` the other way round. ``later`` and
     ``earlier`` hold the waiting jobs whose start moves by more than a minute, those that move most first.
@@ -107,6 +108,7 @@ class QuotaPreview:
     barred: tuple[Barred, ...]
     later: tuple[Shift, ...]
     earlier: tuple[Shift, ...]
+    whole: bool = True
 
     @property
     def quiet(self) -> bool:
@@ -117,12 +119,17 @@ class QuotaPreview:
 
 
 def preview(
-    seen: Records, drafted: QuotaTree, policy: Policy, now_ms: int, enough: Callable[[], bool] = lambda: False
+    seen: Records,
+    drafted: QuotaTree,
+    policy: Policy,
+    now_ms: int,
+    enough: Callable[[Fraction], bool] = lambda done: False,
 ) -> QuotaPreview:
     """Compare ``drafted`` with the tree in force on the cluster that ``seen`` recorded.
 
     Args:
-        enough: asked before each plan; once true, both ways forward end where they are.
+        enough: asked before each plan, with the part of the way that is done; once true, both ways forward end where
+            they are.
     """
     present, future = Scratch().follow(seen), Scratch().follow(seen)
     future.set_quota(drafted)
@@ -132,7 +139,7 @@ def preview(
     waiting = {job.id: job.spec for job in present.jobs.values() if job.phase is Phase.PENDING}
     specs = {job.id: job.spec for job in present.jobs.values()}
     types = {job.id: job.decision.gpu_type or job.spec.gpu_type for job in present.jobs.values()}
-    before, after = _both(present, future, policy, now_ms, enough)
+    before, after, whole = _both(present, future, policy, now_ms, enough)
     until = min(before.until_ms, after.until_ms)
     moved = _shifts(waiting, before, after, until)
     return QuotaPreview(
@@ -146,21 +153,36 @@ def preview(
         barred=barred,
         later=tuple(one for one in moved if _moved_by(one, until) > 0),
         earlier=tuple(one for one in moved if _moved_by(one, until) < 0),
+        whole=whole,
     )
 
 
 def _both(
-    present: Snapshot, future: Snapshot, policy: Policy, now_ms: int, enough: Callable[[], bool]
-) -> tuple[Course, Course]:
-    """Both ways forward in turns, so that time that runs out cuts both at about the same point."""
+    present: Snapshot, future: Snapshot, policy: Policy, now_ms: int, enough: Callable[[Fraction], bool]
+) -> tuple[Course, Course, bool]:
+    """Both ways forward in turns, so that time that runs out cuts both at about the same point, and whether neither was
+    cut."""
     ways = [Rollout(snapshot, policy, now_ms, GRAIN_MS) for snapshot in (present, future)]
+    cut = False
+
+    def asked() -> bool:
+        nonlocal cut
+        cut = cut or enough(sum((_done(way.course, now_ms) for way in ways), Fraction(0)) / len(ways))
+        return cut
+
     for plans in range(10, PLANS + 1, 10):
         for way in ways:
             if way.course.until_ms < now_ms + AHEAD_MS:
-                way.run(now_ms + AHEAD_MS, plans, enough)
-        if enough():
+                way.run(now_ms + AHEAD_MS, plans, asked)
+        if cut:
             break
-    return ways[0].course, ways[1].course
+    return ways[0].course, ways[1].course, not cut
+
+
+def _done(course: Course, now_ms: int) -> Fraction:
+    """The part of the way that a course has been followed: in time or in plans, whichever ends it first."""
+    ahead = Fraction(max(0, course.until_ms - now_ms), AHEAD_MS)
+    return min(Fraction(1), max(ahead, Fraction(course.plans, PLANS)))
 
 
 def _levels(present: Snapshot, future: Snapshot) -> tuple[LevelShift, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
 
 from scheduler.core.quota_preview import QuotaPreview, preview
@@ -29,6 +31,20 @@ def full() -> Cluster:
     cluster.tick(600)
     assert cluster.running() == ["a1", "a2", "a3", "b1"]
     return cluster
+
+
+def test_it_tells_how_far_it_is(full: Cluster) -> None:
+    told: list[Fraction] = []
+    nodes = QuotaTree((team("a"), team("b")))
+
+    def tell(done: Fraction) -> bool:
+        told.append(done)
+        return False
+
+    assert preview(records(full.snapshot), nodes, Policy(), full.now_ms, tell).whole
+    assert told[0] == 0
+    assert told == sorted(told)
+    assert all(done <= 1 for done in told)
 
 
 def test_the_same_tree_does_nothing(full: Cluster) -> None:
@@ -89,6 +105,8 @@ def test_floors_beyond_the_fleet(full: Cluster, nodes: list[QuotaNode], where: l
 
 
 def test_out_of_time_it_tells_how_far_it_saw(full: Cluster) -> None:
-    found = preview(records(full.snapshot), QuotaTree((team("a"), team("b"))), Policy(), full.now_ms, lambda: True)
+    nodes = QuotaTree((team("a"), team("b")))
+    found = preview(records(full.snapshot), nodes, Policy(), full.now_ms, lambda done: True)
+    assert not found.whole
     assert (found.until_ms, found.stopped, found.earlier) == (full.now_ms - 1, (), ())
     assert found.levels != ()
