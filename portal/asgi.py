@@ -23,8 +23,8 @@ django.setup(set_prefix=False)
 
 # Django must be set up before anything with models is imported.
 from nodes.agent.limits import allow_many_files  # noqa: E402
-from nodes.protocol import SYNC_PATH  # noqa: E402
-from portal.api import agent_app  # noqa: E402
+from nodes.protocol import LOGS_PATH, SYNC_PATH  # noqa: E402
+from portal.api import agent_app, agent_logs  # noqa: E402
 from portal.api.body_limit import App, BodyLimit, Receive, Send  # noqa: E402
 from portal.live.routing import application as sockets  # noqa: E402
 from scheduler import connections  # noqa: E402
@@ -51,6 +51,7 @@ class Portal:
     def __init__(self) -> None:
         self._pages = BodyLimit(cast(App, Pages()))
         self._agents: agent_app.AgentApp | None = None
+        self._logs: agent_logs.LogsApp | None = None
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -59,6 +60,8 @@ class Portal:
             await sockets(scope, receive, send)
         elif scope["path"] == SYNC_PATH:
             await self._syncs()(scope, receive, send)
+        elif scope["path"] == LOGS_PATH:
+            await self._takes_logs()(scope, receive, send)
         else:
             await self._pages(scope, receive, send)
 
@@ -79,6 +82,11 @@ class Portal:
             self._agents.start()
         return self._agents
 
+    def _takes_logs(self) -> agent_logs.LogsApp:
+        if self._logs is None:
+            self._logs = agent_logs.live(self._syncs().identify)
+        return self._logs
+
     def _dismiss_agents_at_the_signal(self) -> None:
         """The server waits for open requests before it ends the lifespan, and long polls are open for seconds."""
         loop, agents = asyncio.get_running_loop(), self._syncs()
@@ -96,6 +104,9 @@ class Portal:
                 signal.signal(number, chain(former))
 
     async def _end(self) -> None:
+        if self._logs is not None:
+            self._logs.stop()
+            self._logs = None
         if self._agents is not None:
             await self._agents.stop()
             self._agents = None

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import redis
 from django.conf import settings
+from django.db import connection
 
 from scheduler.clock import now_ms
 from scheduler.ids import Ulids
@@ -43,6 +44,12 @@ def cache() -> redis.Redis:
 def objects() -> Objects:
     """Object storage: ``settings.S3_URL``. Threads may share it."""
     return cast(Objects, _once("objects", lambda: Objects(settings.S3_URL)))
+
+
+def release_database() -> None:
+    """Give the thread's connection to PostgreSQL back before something that may take long. A later query takes one."""
+    if not connection.in_atomic_block:
+        connection.close()
 
 
 def close() -> None:

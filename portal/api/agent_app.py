@@ -21,11 +21,12 @@ from redis import RedisError
 
 from nodes import reports
 from nodes.liveness import LEASE_S, Renewals
-from nodes.protocol import ProtocolError, SyncAnswer, SyncRequest, decode, encode, encode_answer
+from nodes.protocol import ProtocolError, SyncAnswer, SyncRequest, decode, encode_answer
 from nodes.readings import Readings
 from nodes.selectors import Identity
 from nodes.sync import SYNCS, Outcome, Refused, SyncDesk
 from nodes.tokens import token_hash
+from portal.api.agent_door import Gone, problem, read_body, send_answer, send_problem
 from portal.api.agent_identities import REFRESH_EVERY_S, Identities
 from portal.api.agent_waiting import WaitingRoom
 from portal.api.body_limit import Receive, Send
@@ -53,22 +54,6 @@ RENEW_EVERY_S = 0.5
 REPORTING_THREADS = 8
 MOST_LOOK_UPS = 256
 """Tokens that may wait for the database at the same time; an agent that is turned away asks again."""
-
-STATUS = {
-    Outcome.STALE: (409, "Stale message"),
-    Outcome.OLD_BOOT: (409, "Replaced"),
-    Outcome.OTHER_NODE: (403, "Not this node's token"),
-    Outcome.GARBAGE: (400, "Not a sync request"),
-    Outcome.TOO_LARGE: (413, "Too large"),
-    Outcome.BAD_TOKEN: (401, "Not a node's token"),
-    Outcome.STORE_AWAY: (503, "A store is away"),
-    Outcome.ENDING: (503, "Shutting down"),
-}
-"""Status and title of each refusal."""
-
-
-class Gone(Exception):
-    """The agent hung up before its request was complete."""
 
 
 class AgentApp:
@@ -133,8 +118,8 @@ class AgentApp:
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         arrived_s = self._monotonic_s()
         if scope["method"] != "POST":
-            body = _problem(405, "about:blank", "Method not allowed", "sync by POST")
-            await _send(send, 405, body, headers=[(b"allow", b"POST")])
+            body = problem(405, "about:blank", "Method not allowed", "sync by POST")
+            await send_answer(send, 405, body, headers=[(b"allow", b"POST")])
             return
         try:
             body = await self._answer(scope, receive, arrived_s)
@@ -142,23 +127,23 @@ class AgentApp:
             return
         except Refused as refused:
             SYNCS.labels(refused.outcome).inc()
-            await _send_problem(send, refused.outcome, str(refused))
+            await send_problem(send, refused.outcome, str(refused))
         except asyncio.CancelledError:
             # The server's patience with open requests is over, and a store that is away has outlasted it.
             if not self._ending:
                 raise
-            await _send_problem(send, Outcome.ENDING, "this process ends; ask again")
+            await send_problem(send, Outcome.ENDING, "this process ends; ask again")
         except Exception:
             log.exception("a sync failed")
-            await _send(send, 500, _problem(500, "about:blank", "Internal error", "the portal's log says why"))
+            await send_answer(send, 500, problem(500, "about:blank", "Internal error", "the portal's log says why"))
         else:
-            await _send(send, 200, body, b"application/json")
+            await send_answer(send, 200, body, b"application/json")
 
     async def _answer(self, scope: dict[str, Any], receive: Receive, arrived_s: float) -> bytes:
         if self._ending:
             raise Refused(Outcome.ENDING, "this process ends; ask again")
-        identity = await self._identify(scope)
-        request = _request(await _body(scope, receive), identity)
+        identity = await self.identify(scope)
+        request = _request(await read_body(scope, receive, MAX_BODY), identity)
         longest_s = MAX_WAIT_S if await self._take_in(request) else AGAIN_S
         if request.telemetry is not None:
             self._readings.note(request.node, request.telemetry)
@@ -180,7 +165,12 @@ class AgentApp:
         )
         return encode_answer(answer, orders.encoded if orders else None)
 
-    async def _identify(self, scope: dict[str, Any]) -> Identity:
+    async def identify(self, scope: dict[str, Any]) -> Identity:
+        """Whose token the request carries.
+
+        Raises:
+            Refused
+        """
         header = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
         scheme, _, token = header.decode("latin-1").partition(" ")
         if scheme.lower() != "bearer" or not token:
@@ -261,47 +251,6 @@ def _request(body: bytes, identity: Identity) -> SyncRequest:
     except ProtocolError as error:
         raise Refused(Outcome.GARBAGE, str(error)) from error
     return request
-
-
-async def _body(scope: dict[str, Any], receive: Receive) -> bytes:
-    chunks, size, more = [], 0, True
-    while more:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise Gone
-        chunk = message.get("body", b"")
-        size += len(chunk)
-        if size > MAX_BODY:
-            raise Refused(Outcome.TOO_LARGE, f"a sync is at most {MAX_BODY} bytes")
-        chunks.append(chunk)
-        more = message.get("more_body", False)
-    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
-
-
-async def _send_problem(send: Send, outcome: Outcome, detail: str) -> None:
-    status, title = STATUS[outcome]
-    headers = {401: [(b"www-authenticate", b"Bearer")], 503: [(b"retry-after", b"1")]}.get(status, [])
-    await _send(send, status, _problem(status, f"urn:gangway:problem:{outcome}", title, detail), headers=headers)
-
-
-def _problem(status: int, kind: str, title: str, detail: str) -> bytes:
-    return encode({"type": kind, "title": title, "status": status, "detail": detail})
-
-
-async def _send(
-    send: Send,
-    status: int,
-    body: bytes,
-    content_type: bytes = b"application/problem+json",
-    headers: list[tuple[bytes, bytes]] | None = None,
-) -> None:
-    base = [
-        (b"content-type", content_type),
-        (b"content-length", str(len(body)).encode()),
-        (b"cache-control", b"no-store"),
-    ]
-    await send({"type": "http.response.start", "status": status, "headers": base + (headers or [])})
-    await send({"type": "http.response.body", "body": body})
 
 
 def live() -> AgentApp:

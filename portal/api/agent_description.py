@@ -11,17 +11,28 @@ from typing import Any
 
 import msgspec
 
-from nodes.protocol import REGISTER_PATH, SYNC_PATH, RegisterAnswer, RegisterRequest, SyncAnswer, SyncRequest
+from nodes.protocol import (
+    LOGS_PATH,
+    REGISTER_PATH,
+    SYNC_PATH,
+    LogsAnswer,
+    LogsRequest,
+    RegisterAnswer,
+    RegisterRequest,
+    SyncAnswer,
+    SyncRequest,
+)
 from nodes.tokens import MAX_LENGTH, MIN_LENGTH
-from portal.api.agent_app import STATUS
+from portal.api.agent_door import STATUS
 from portal.api.problems import CONTENT_TYPE, ProblemDetail
 
 REGISTER_REFUSALS = (400, 401, 403, 409, 413)
+LOGS_REFUSALS = (400, 401, 403, 413, 503)
 SYNC_REFUSALS = tuple(sorted({status for status, _ in STATUS.values()}))
 
 _REF = "#/components/schemas/{name}"
 _SCHEME = "nodeToken"
-_RECORDS = (RegisterRequest, RegisterAnswer, SyncRequest, SyncAnswer, ProblemDetail)
+_RECORDS = (RegisterRequest, RegisterAnswer, SyncRequest, SyncAnswer, LogsRequest, LogsAnswer, ProblemDetail)
 
 
 def add_agents(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
@@ -35,6 +46,7 @@ def add_agents(result: dict[str, Any], generator: Any, request: Any, public: boo
     }
     result["paths"][REGISTER_PATH] = {"post": _register()}
     result["paths"][SYNC_PATH] = {"post": _sync()}
+    result["paths"][LOGS_PATH] = {"post": _logs()}
     return result
 
 
@@ -48,6 +60,19 @@ def _register() -> dict[str, Any]:
         "security": [{}, {_SCHEME: []}],
         "requestBody": _body(RegisterRequest),
         "responses": _responses(RegisterAnswer, REGISTER_REFUSALS),
+    }
+
+
+def _logs() -> dict[str, Any]:
+    return {
+        "operationId": "takeLogs",
+        "summary": "Hand in what the ranks of the node have written",
+        "description": "A piece that is sent again changes nothing. The answer says where the next one of each log "
+        "starts, which a piece without data asks for. After 503, send it again later.",
+        "tags": ["agent"],
+        "security": [{_SCHEME: []}],
+        "requestBody": _body(LogsRequest),
+        "responses": _responses(LogsAnswer, LOGS_REFUSALS),
     }
 
 

@@ -9,7 +9,7 @@ from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitVie
 from rest_framework.permissions import AllowAny
 
 from portal.api import agent, audit, cluster, maintenance, nodes, problems, queue, quotas, reservations, tokens, usage
-from portal.api.jobs import collection, preview, single
+from portal.api.jobs import checkpoints, collection, logs, preview, single
 
 _OPEN = {"authentication_classes": [], "permission_classes": [AllowAny]}
 
@@ -23,6 +23,8 @@ urlpatterns = [
     path("jobs/preview", preview.PreviewJob.as_view(), name="api-job-preview"),
     path("jobs/<str:job_id>", single.Job.as_view(), name="api-job"),
     path("jobs/<str:job_id>/events", single.Events.as_view(), name="api-job-events"),
+    path("jobs/<str:job_id>/checkpoints", checkpoints.Checkpoints.as_view(), name="api-job-checkpoints"),
+    path("jobs/<str:job_id>/logs", logs.Logs.as_view(), name="api-job-logs"),
     path("jobs/<str:job_id>/why", single.Why.as_view(), name="api-job-why"),
     path("jobs/<str:job_id>/cancel", single.Cancel.as_view(), name="api-job-cancel"),
     path("jobs/<str:job_id>/hold", single.Hold.as_view(), name="api-job-hold"),

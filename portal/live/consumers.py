@@ -118,7 +118,8 @@ class ClusterConsumer(LiveConsumer):
 
 
 class JobConsumer(LiveConsumer):
-    """Also tells when the recorder has written more of the job's history: ``{"type": "recorded"}``."""
+    """Also tells when the recorder has written more of the job's history: ``{"type": "recorded"}``; and which log of a
+    rank has grown: ``{"type": "logged"}``."""
 
     @property
     def job_id(self) -> str:
@@ -146,6 +147,10 @@ class JobConsumer(LiveConsumer):
         await super().disconnect(code)
         with suppress(RedisError, OSError):
             await self.channel_layer.group_discard(self.group, self.channel_name)
+
+    async def job_logged(self, event: dict[str, Any]) -> None:
+        """From the web process that took in what a rank has written, while somebody looks."""
+        await self.send(json.dumps({"type": "logged", "attempt": event["attempt"], "rank": event["rank"]}))
 
     async def job_changed(self, event: dict[str, Any]) -> None:
         """From the recorder, by the channel layer."""

@@ -20,6 +20,10 @@ ETCD_URL = os.environ.get("GANGWAY_ETCD_URL", "http://127.0.0.1:2379")
 REDIS_URL = os.environ.get("GANGWAY_REDIS_URL", "redis://127.0.0.1:6379/0")
 S3_URL = os.environ.get("GANGWAY_S3_URL", "http://127.0.0.1:9000")
 
+LOGS_BUCKET = os.environ.get("GANGWAY_LOGS_BUCKET", "gangway-logs")
+LOG_LIMIT_BYTES = int(os.environ.get("GANGWAY_LOG_LIMIT_MB", "16")) * 1024 * 1024
+"""What is kept of the log of one rank of one attempt."""
+
 SECRET_KEY = os.environ.get("GANGWAY_SECRET_KEY", "")
 DEBUG = False
 ALLOWED_HOSTS = [host for host in os.environ.get("GANGWAY_ALLOWED_HOSTS", "").split(",") if host]

@@ -14,6 +14,7 @@ from django.views.decorators.http import require_safe
 from portal.accounts.permissions import Standing, standing_of
 from portal.views import present
 from scheduler import clock
+from scheduler.checkpoints.selectors import alerts as checkpoint_alerts
 from scheduler.incidents import Incident
 from scheduler.models import Job
 from scheduler.picture import picture
@@ -88,7 +89,7 @@ def page(request: HttpRequest) -> HttpResponse:
     past = incidents(timezone.now())
     lines = _lines(past.incidents[:SHOWN], standing_of(request))
     context = {
-        "alerts": alerts(picture(), now_ms),
+        "alerts": [*alerts(picture(), now_ms), *checkpoint_alerts(picture(), now_ms)],
         "now": [line for line in lines if line.incident.end_ms is None],
         "before": [line for line in lines if line.incident.end_ms is not None],
         "takeovers": past.takeovers[:10],

@@ -27,6 +27,10 @@ from nodes.protocol import (
     REGISTER_PATH,
     SYNC_PATH,
     Inventory,
+    LogPiece,
+    LogsAnswer,
+    LogsRequest,
+    LogTaken,
     RegisterAnswer,
     RegisterRequest,
     SyncAnswer,
@@ -34,7 +38,7 @@ from nodes.protocol import (
     encode_answer,
     encode_assignments,
 )
-from portal.api.agent_app import STATUS
+from portal.api.agent_door import STATUS
 from scheduler import requests
 from tests.nodes import speech
 from tests.portal.api.conftest import Api, body
@@ -77,6 +81,8 @@ def test_the_document_names_what_agents_say(document: Any) -> None:
     for record, raw in [
         ("SyncRequest", encode(speech.request(3, speech.gang(), known="abc"))),
         ("SyncAnswer", told),
+        ("LogsRequest", encode(LogsRequest(speech.NODE, (LogPiece("J", 1, 0, 0, b"x"),)))),
+        ("LogsAnswer", encode(LogsAnswer((LogTaken("J", 1, 0, 0, 1),), 15.0))),
         ("RegisterRequest", encode(RegisterRequest(Inventory("h1", "az1", "r1", "H100"), "join"))),
         ("RegisterAnswer", encode(RegisterAnswer("h1", "t" * 32))),
     ]:
