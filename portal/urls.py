@@ -5,7 +5,7 @@ from django.urls import URLPattern, URLResolver, include, path
 from portal.adminsite.registered import administration
 from portal.api.health import healthz, readyz
 from portal.api.metrics import metrics
-from portal.views import cluster, incidents, job, job_changes, jobs, planned, quota_edit, quotas, saved_views
+from portal.views import cluster, host, incidents, job, job_changes, jobs, planned, quota_edit, quotas, saved_views
 from portal.views.audit import audit
 from portal.views.bulk import bulk
 from portal.views.home import home
@@ -54,6 +54,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("cluster/hosts/", cluster.nodes, name="nodes"),
     path("cluster/hosts/<str:name>/", cluster.node, name="node"),
     path("cluster/hosts/<str:name>/panel/", cluster.panel, name="node-panel"),
+    path("cluster/hosts/<str:name>/live/", host.live, name="node-live"),
     path("cluster/hosts/<str:name>/cordon/", cluster.cordon, name="node-cordon"),
     path("cluster/hosts/<str:name>/uncordon/", cluster.uncordon, name="node-uncordon"),
     path("cluster/hosts/<str:name>/drain/", cluster.drain, name="node-drain"),

@@ -10,8 +10,9 @@ from typing import Any
 
 import msgspec
 
+from nodes.telemetry import Telemetry
 from scheduler.core.blast import Hit, TeamHit
-from scheduler.selectors import NodeRow
+from scheduler.selectors import GpuFaultSeen, HealthChange, NodeRow
 from scheduler.selectors.why import Why
 
 
@@ -48,6 +49,16 @@ class JobSummary(msgspec.Struct, frozen=True, kw_only=True):
     stop_cause: str | None
     hold: bool
     cancel_requested: bool
+
+
+class NodeHealth(msgspec.Struct, frozen=True):
+    """``telemetry`` is null where the host told no readings of late. Of ``faults`` and ``changes`` the newest are told,
+    the newest first."""
+
+    name: str
+    telemetry: Telemetry | None
+    faults: list[GpuFaultSeen]
+    changes: list[HealthChange]
 
 
 class Placement(msgspec.Struct, frozen=True):

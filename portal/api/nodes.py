@@ -16,7 +16,7 @@ from nodes.models import Node as NodeModel
 from nodes.services import UnknownNode
 from portal import operations
 from portal.accounts.models import User
-from portal.api.answers import BlastRadius, NodePage, NodeWish
+from portal.api.answers import BlastRadius, NodeHealth, NodePage, NodeWish
 from portal.api.description import describe
 from portal.api.endpoint import Endpoint
 from portal.api.problems import Problem, not_found
@@ -62,6 +62,20 @@ class Node(Endpoint):
     @describe("getNode", "One host with what is on it", selectors.NodeDetail, problems=(404, 503))
     def get(self, request: Request, name: str) -> Response:
         return Response(_detail(name))
+
+
+class Health(Endpoint):
+    @describe(
+        "getNodeHealth",
+        "What a node's GPUs read, the faults that their driver told, and how the node's health changed",
+        NodeHealth,
+        problems=(404,),
+    )
+    def get(self, request: Request, name: str) -> Response:
+        if not _NAME.fullmatch(name) or not NodeModel.objects.filter(pk=name, removed_at=None).exists():
+            raise not_found("such node")
+        told = selectors.telemetry(name), selectors.gpu_faults(name), selectors.health_changes(name)
+        return Response(NodeHealth(name, *told))
 
 
 class _Operation(Endpoint):

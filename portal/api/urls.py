@@ -34,6 +34,7 @@ urlpatterns = [
     path("cluster/map", cluster.ClusterMap.as_view(), name="api-cluster-map"),
     path("nodes", nodes.Nodes.as_view(), name="api-nodes"),
     path("nodes/<str:name>", nodes.Node.as_view(), name="api-node"),
+    path("nodes/<str:name>/health", nodes.Health.as_view(), name="api-node-health"),
     path("nodes/<str:name>/cordon", nodes.Cordon.as_view(), name="api-node-cordon"),
     path("nodes/<str:name>/uncordon", nodes.Uncordon.as_view(), name="api-node-uncordon"),
     path("nodes/<str:name>/drain", nodes.Drain.as_view(), name="api-node-drain"),

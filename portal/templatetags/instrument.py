@@ -126,6 +126,12 @@ def grouped(number: int | None) -> str:
 
 
 @register.filter
+def gib(mib: float) -> str:
+    """MiB as GiB, which GPUs have dozens of."""
+    return f"{mib / 1024:.0f}"
+
+
+@register.filter
 def ranges(indices: list[int] | tuple[int, ...]) -> str:
     """Ascending indices as people write them: ``0–3, 6``."""
     runs: list[list[int]] = []

@@ -19,7 +19,7 @@ from portal import operations
 from portal.accounts.models import User
 from portal.accounts.permissions import standing_of
 from portal.operations import Kind, Where
-from portal.views import present
+from portal.views import host, present
 from portal.views.operate import DONE, acts_of, reason_of
 from scheduler import clock, selectors
 from scheduler.core.types import HostState
@@ -96,7 +96,8 @@ def _turned(request: HttpRequest, page: int) -> str:
 @login_required
 @require_safe
 def node(request: HttpRequest, name: str) -> HttpResponse:
-    return render(request, "nodes/node.html", _node_context(request, name))
+    context = _node_context(request, name)
+    return render(request, "nodes/node.html", context | host.health_of(request, context["node"].name, context["live"]))
 
 
 @login_required
@@ -104,7 +105,11 @@ def node(request: HttpRequest, name: str) -> HttpResponse:
 def panel(request: HttpRequest, name: str) -> HttpResponse:
     """The host as the map's panel shows it; ``?gpu=`` names the GPU that was pointed at."""
     gpu = request.GET.get("gpu", "")
-    context = _node_context(request, name) | {"gpu": int(gpu) if gpu.isdecimal() and len(gpu) < 4 else None}
+    context = (
+        _node_context(request, name)
+        | host.readings_of(name)
+        | {"gpu": int(gpu) if gpu.isdecimal() and len(gpu) < 4 else None}
+    )
     return render(request, "nodes/panel.html", context)
 
 
@@ -140,7 +145,8 @@ def _act(request: HttpRequest, name: str, kind: Kind) -> HttpResponse:
         raise Http404(f"There is no host {name[:64]}.") from error
     words = DONE[kind].format(name)
     if request.headers.get("X-Requested-With") == "fetch":
-        return render(request, "nodes/panel.html", _node_context(request, name) | {"done": words})
+        context = _node_context(request, name) | host.readings_of(name)
+        return render(request, "nodes/panel.html", context | {"done": words})
     messages.success(request, words)
     return redirect("node", name)
 

@@ -11,6 +11,7 @@ from scheduler.selectors.cluster import (
     node,
     nodes,
 )
+from scheduler.selectors.host_health import GpuFaultSeen, HealthChange, gpu_faults, health_changes, telemetry
 from scheduler.selectors.job_counts import Counts, counts, state_counts
 from scheduler.selectors.jobs import JobFilter, job_events, jobs, jobs_named, node_events, visible_jobs
 from scheduler.selectors.live import LiveJob, live_job
@@ -22,6 +23,8 @@ __all__ = [
     "ClusterSummary",
     "Counts",
     "Demand",
+    "GpuFaultSeen",
+    "HealthChange",
     "InTheWay",
     "JobFilter",
     "LiveJob",
@@ -34,6 +37,8 @@ __all__ = [
     "cluster_map",
     "counts",
     "demand",
+    "gpu_faults",
+    "health_changes",
     "holds",
     "in_the_way",
     "job_events",
@@ -47,6 +52,7 @@ __all__ = [
     "queue",
     "queue_position",
     "state_counts",
+    "telemetry",
     "visible_jobs",
     "why",
 ]

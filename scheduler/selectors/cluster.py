@@ -10,10 +10,12 @@ from typing import Any
 from scheduler.core.fragmentation import largest_gang
 from scheduler.core.job import Job
 from scheduler.core.lifecycle import planned_end_ms
+from scheduler.core.probation import failures, flap_score
 from scheduler.core.snapshot import Snapshot
 from scheduler.core.topology import Node, bits
 from scheduler.core.types import HOLDING, WORKING, HostState, Phase
 from scheduler.picture import Picture
+from scheduler.policy import live_policy
 
 FREE, FAULTY = -1, -2
 """What a slot of the map holds that no job does; a job is an index, from 0, into the map's list of jobs."""
@@ -73,6 +75,9 @@ class NodeDetail:
 
     ``slots`` holds for each GPU ``{"gpu", "job", "faulty"}``; ``held_by`` each gang with a part here, with ``id``,
     ``team``, ``phase``, ``priority``, ``gpus`` (of the whole gang), ``here`` (GPU indices) and ``checkpoints``.
+    ``flap_score`` is how often it fell silent of late, ``flaps_most`` how often sets it aside (0: never); ``relapses``
+    how often it was set aside without having passed a probation since. ``notices`` is what is coming over it: ``kind``,
+    ``id`` and ``gone_at_ms``. ``failures`` are ``{"at_ms", "job"}`` of attempts that are held against it.
     """
 
     revision: int
@@ -88,6 +93,13 @@ class NodeDetail:
     since_ms: int | None
     why: str
     maintenance: tuple[tuple[int, int], ...]
+    flap_score: int
+    flaps_most: int
+    relapses: int
+    set_aside_until_ms: int | None
+    probation_until_ms: int | None
+    notices: tuple[dict[str, Any], ...]
+    failures: tuple[dict[str, Any], ...]
     slots: tuple[dict[str, Any], ...] = ()
     held_by: tuple[dict[str, Any], ...] = field(default=())
 
@@ -278,9 +290,29 @@ def _detail(revision: int, snapshot: Snapshot, node: Node, now_ms: int) -> NodeD
         since_ms=node.decision.since_ms if node.decision else None,
         why=node.decision.why if node.decision else "",
         maintenance=tuple((window.start_ms, window.end_ms) for window in intent.maintenance),
+        **_standing(node, now_ms),
         slots=tuple({"gpu": gpu, "job": holder.get(gpu), "faulty": gpu in faulty} for gpu in range(intent.gpus)),
         held_by=tuple(_held_by(snapshot.jobs[job], mask) for job, mask in node.jobs.items() if job in snapshot.jobs),
     )
+
+
+def _standing(node: Node, now_ms: int) -> dict[str, Any]:
+    """What is held against the host, and what is coming over it."""
+    policy, decision = live_policy(), node.decision
+    span = decision.quarantine if decision is not None else None
+    probation_ms = decision.probation_ms if decision is not None else 0
+    return {
+        "flap_score": flap_score(node, policy, now_ms),
+        "flaps_most": policy.flap_after,
+        "relapses": decision.relapses if decision is not None else 0,
+        "set_aside_until_ms": span.end_ms if span is not None and span.end_ms > now_ms else None,
+        "probation_until_ms": probation_ms if probation_ms > now_ms else None,
+        "notices": tuple(
+            {"kind": one.kind.value, "id": one.id, "gone_at_ms": one.gone_at_ms}
+            for one in (node.report.notices if node.report is not None else ())
+        ),
+        "failures": tuple({"at_ms": at, "job": job} for at, job in failures(node, now_ms)),
+    }
 
 
 def _held_by(job: Job, mask: int) -> dict[str, Any]:

@@ -8,10 +8,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from nodes.models import Node
+from nodes.readings import Readings
+from nodes.telemetry import GpuReading, Telemetry
+from scheduler import connections
 from scheduler.core.types import JobDecision, JobIntent, JobSpec, Phase, Slice
-from scheduler.models import Outbox
+from scheduler.models import JobEvent, Outbox
 from scheduler.picture import Picture
 from scheduler.store import codec, keys
 from tests.portal.api.conftest import Api, problem
@@ -186,3 +190,22 @@ def test_without_a_live_state_that_was_ever_seen_it_is_503(
     response = ada.get(path)
     assert problem(response, 503)["type"] == "urn:gangway:problem:store-unavailable"
     assert response["Retry-After"]
+
+
+def test_a_nodes_health_is_its_readings_faults_and_changes(ada: Api, redis_url: str, settings: Any) -> None:
+    settings.REDIS_URL = redis_url
+    connections.close()
+    told = Readings(connections.cache)
+    told.note("h1", Telemetry(1, "nvml", (GpuReading(0, 97.0),)))
+    told.send()
+    fault = {"gpu": 3, "state": "XID", "xid": 79, "remedy": "reboot_host", "job": ""}
+    JobEvent.objects.create(
+        entry="e", position=0, revision=1, kind="gpu", at=timezone.now(), node="h1", attempt=0, detail=fault
+    )
+    found = ada.get("nodes/h1/health").json()
+    assert found["telemetry"]["gpus"] == [{"gpu": 0, "DCGM_FI_DEV_GPU_UTIL": 97.0}]
+    assert [(one["gpu"], one["xid"], one["remedy"]) for one in found["faults"]] == [(3, 79, "reboot_host")]
+    assert ada.get("nodes/h2/health").json()["telemetry"] is None
+    problem(ada.get("nodes/h99/health"), 404)
+    connections.cache().delete("gangway:telemetry:h1")
+    connections.close()
