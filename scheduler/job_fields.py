@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from scheduler.core.types import Hint, OnLoss
+from scheduler.core.types import Hint, NvLink, OnLoss
 from scheduler.fields import INVALID, REQUIRED, Choice, FieldError, ListOf, MapOf, Nullable, Number, Record, Text, Whole
 
 
@@ -92,8 +92,12 @@ RESOURCES = Record(
         "cpu_per_rank": (Whole(0, 1024, "cores"), 0),
         "memory_per_rank_gb": (Whole(0, 65_536, "GB"), 0),
         "scratch_disk_gb": (Whole(0, 1_048_576, "GB on each host"), 0),
+        "nvlink": (Choice(NvLink), NvLink.ANY),
     }
 )
+
+ARRAY = Record({"count": (Whole(1, 500, "jobs"), REQUIRED), "throttle": (Nullable(Whole(1, 500, "jobs")), None)})
+"""So many jobs alike, at most ``throttle`` of them with GPUs at a time."""
 
 CHECKPOINT = Record(
     {
@@ -121,6 +125,8 @@ JOB = Record(
         "command": (Command(ListOf(Text(8192, least=0, lines=True), 1, 256)), REQUIRED),
         "resources": (RESOURCES, REQUIRED),
         "topology_hint": (Choice(Hint), Hint.PREFER_SAME_RACK),
+        "topology_wait_minutes": (Nullable(Number(0, 10_080, "minutes")), None),
+        "array": (Nullable(ARRAY), None),
         "priority": (Choice(Priority), Priority.P2),
         "max_runtime_hours": (Number(0.01, 8784, "hours"), 24),
         "checkpoint": (Nullable(CHECKPOINT), None),

@@ -27,6 +27,7 @@ class Job(models.Model):
     ``revision`` is that of the newest journal entry copied, so that an older one changes nothing. ``allocation`` is
     ``[{"node": …, "gpus": [indices]}]`` in the order of ranks. ``in_store`` is true until the recorder has taken a job
     that ended out of etcd. ``torn`` is what is known against its newest checkpoint (``core.types.Torn``).
+    ``array_id`` is the id of the first job of the array that it belongs to, empty without one.
     """
 
     id = models.CharField(max_length=32, primary_key=True)
@@ -45,6 +46,7 @@ class Job(models.Model):
     submitted_at = models.DateTimeField()
     idempotency_key = models.CharField(max_length=255, null=True, blank=True)
     body_hash = models.CharField(max_length=64)
+    array_id = models.CharField(max_length=32, blank=True, default="")
 
     intent_version = models.PositiveIntegerField(default=1)
     cancel = models.BooleanField(default=False)
@@ -71,6 +73,7 @@ class Job(models.Model):
             models.Index(fields=["team", "-submitted_at"], name="job_by_team"),
             models.Index(fields=["submitted_by", "-submitted_at"], name="job_by_person"),
             models.Index(fields=["state"], condition=models.Q(in_store=True), name="job_in_store"),
+            models.Index(fields=["array_id", "id"], condition=~models.Q(array_id=""), name="job_by_array"),
             # What lives is a small part of all that ever was.
             models.Index(
                 fields=["-submitted_at", "-id"], condition=models.Q(state__in=LIVE_STATES), name="job_live_newest"

@@ -52,8 +52,9 @@ def enqueue(key: str, intent: Intent) -> Outbox:
     return row
 
 
-def enqueue_all(intents: Mapping[str, NodeIntent]) -> None:
-    """As ``enqueue`` for many nodes at once, by key: delivered together, so that no plan sees some without the others.
+def enqueue_all(intents: Mapping[str, NodeIntent | JobIntent]) -> None:
+    """As ``enqueue`` for many nodes, or many new jobs, at once, by key: delivered together, so that no plan sees some
+    without the others.
 
     Raises: as ``enqueue``.
     """
@@ -95,7 +96,8 @@ def deliver(row: Outbox, store: Store) -> None:
 
 
 def deliver_all(rows: Sequence[Outbox], store: Store) -> None:
-    """Bring rows of nodes to the store, each of another key: all in one commit where the store takes so much at once.
+    """Bring rows of nodes, or of new jobs, to the store, each of another key: all in one commit where the store takes
+    so much at once. Locks the rows of the jobs as ``deliver`` does.
 
     Raises:
         StoreUnavailable, TooLarge: rows stay.
@@ -103,18 +105,24 @@ def deliver_all(rows: Sequence[Outbox], store: Store) -> None:
     if len(rows) == 1:
         deliver(rows[0], store)
         return
-    held = {entry.key: entry for entry in store.read(keys.INTENT_NODES).entries}
-    newer = [row for row in rows if _version(held.get(row.key)) < row.version]
-    try:
-        done = _commit_all(store, newer, held)
-    except TooLarge:
-        parts = [newer[at : at + TOGETHER] for at in range(0, len(newer), TOGETHER)]
-        done = False not in [_commit_all(store, part, held) for part in parts]
-    if done:
-        Outbox.objects.filter(pk__in=[row.pk for row in rows]).delete()
-        return
+    with transaction.atomic():
+        over = _over(rows)
+        nodes = rows[0].key.startswith(keys.INTENT_NODES)  # a job that is new is not in the store
+        held = {entry.key: entry for entry in store.read(keys.INTENT_NODES).entries} if nodes else {}
+        newer = [row for row in rows if row.key not in over and _version(held.get(row.key)) < row.version]
+        if _commit_in_parts(store, newer, held):
+            Outbox.objects.filter(pk__in=[row.pk for row in rows]).delete()
+            return
     for row in rows:  # somebody else wrote one of the keys meanwhile
         deliver(row, store)
+
+
+def _commit_in_parts(store: Store, rows: Sequence[Outbox], held: Mapping[str, Entry]) -> bool:
+    try:
+        return _commit_all(store, rows, held)
+    except TooLarge:
+        parts = [rows[at : at + TOGETHER] for at in range(0, len(rows), TOGETHER)]
+        return False not in [_commit_all(store, part, held) for part in parts]
 
 
 def _commit_all(store: Store, rows: Sequence[Outbox], held: Mapping[str, Entry]) -> bool:
@@ -162,6 +170,15 @@ def _is_over(key: str) -> bool:
         return False
     job = Job.objects.select_for_update().filter(pk=key.removeprefix(keys.INTENT_JOBS))
     return job.values_list("state", flat=True).first() in TERMINAL
+
+
+def _over(rows: Sequence[Outbox]) -> set[str]:
+    """The keys among those of the rows that are of jobs whose end is recorded. Locks the rows of the jobs."""
+    names = [row.key.removeprefix(keys.INTENT_JOBS) for row in rows if row.key.startswith(keys.INTENT_JOBS)]
+    if not names:
+        return set()
+    jobs = Job.objects.select_for_update().filter(pk__in=names).order_by("pk").values_list("pk", "state")
+    return {keys.intent_job(name) for name, state in jobs if state in TERMINAL}
 
 
 def _bring(store: Store, key: str, value: bytes, version: int) -> None:

@@ -11,12 +11,17 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from scheduler.core.types import ANY_GPU_TYPE, CheckpointSpec, Hint, JobSpec, Launch, OnLoss, Reason
+from scheduler.core.patience import PREFERS
+from scheduler.core.types import ANY_GPU_TYPE, CheckpointSpec, Hint, JobSpec, Launch, NvLink, OnLoss, Reason
 from scheduler.fields import INVALID, FieldError, shown
 from scheduler.job_fields import JOB, Priority
 
 HOUR_MS = 3_600_000
 MINUTE_MS = 60_000
+
+NAME_MOST = 128
+LATER_FIELDS: dict[str, Any] = {"topology_wait_ms": None, "nvlink": NvLink.ANY, "count": 0, "throttle": 0}
+"""Fields that requests had not at first, with what they then meant: such a request still hashes as it did."""
 
 CHECKPOINT_TAKES_MS = 20_000
 """What a checkpoint is taken to take until one of the job's own has been measured; half its interval at the most."""
@@ -37,7 +42,10 @@ class TeamRights:
 
 @dataclass(frozen=True, slots=True)
 class JobRequest:
-    """A valid request. ``body`` is what was sent, for the record; two requests that mean the same hash alike."""
+    """A valid request. ``body`` is what was sent, for the record; two requests that mean the same hash alike.
+
+    ``count`` is how many jobs an array has; 0: it is a single job.
+    """
 
     name: str
     team: str
@@ -55,10 +63,14 @@ class JobRequest:
     on_node_failure: OnLoss
     max_restarts: int
     launch: Launch
+    topology_wait_ms: int | None = None
+    nvlink: NvLink = NvLink.ANY
+    count: int = 0
+    throttle: int = 0
     body: dict[str, Any] = field(compare=False, repr=False, default_factory=dict)
 
     def to_spec(self, job_id: str, submitted_ms: int) -> JobSpec:
-        """The job as the core knows it."""
+        """The job as the core knows it; of an array the first one, whose id is that of the array."""
         return JobSpec(
             id=job_id,
             team=self.team,
@@ -75,14 +87,22 @@ class JobRequest:
             on_preemption=self.on_preemption,
             on_node_failure=self.on_node_failure,
             max_restarts=self.max_restarts,
-            name=self.name,
+            topology_wait_ms=self.topology_wait_ms,
+            nvlink=self.nvlink,
+            array=job_id if self.count else "",
+            throttle=self.throttle,
+            name=f"{self.name}[0]" if self.count else self.name,
             owner=self.owner,
             launch=self.launch,
         )
 
     def body_hash(self) -> str:
         """SHA-256, in hex, of what is asked for: the order of keys and spelt-out defaults don't matter."""
-        asked = {name: value for name, value in asdict(self).items() if name != "body"}
+        asked = {
+            name: value
+            for name, value in asdict(self).items()
+            if name != "body" and (name not in LATER_FIELDS or value != LATER_FIELDS[name])
+        }
         return hashlib.sha256(json.dumps(asked, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
@@ -104,6 +124,8 @@ def parse(
     _check_rights(read, teams, errors)
     _check_size(read, teams, gpu_types, errors)
     _check_restarts(read, errors)
+    _check_patience(read, errors)
+    _check_array(read, errors)
     return errors or _request(read, body, owner)
 
 
@@ -177,8 +199,30 @@ def _check_restarts(read: dict[str, Any], errors: list[FieldError]) -> None:
             errors.append(FieldError(f"restart_policy.{name}", "there is no checkpoint to resume from", remedy))
 
 
+def _check_patience(read: dict[str, Any], errors: list[FieldError]) -> None:
+    hint, wait = read["topology_hint"], read["topology_wait_minutes"]
+    if wait in (None, INVALID) or hint is INVALID or hint in PREFERS:
+        return
+    remedy = f"Give topology_hint: {Hint.PREFER_SAME_RACK.value}, or leave topology_wait_minutes out."
+    errors.append(FieldError("topology_wait_minutes", f"says nothing with topology_hint {hint.value}", remedy))
+
+
+def _check_array(read: dict[str, Any], errors: list[FieldError]) -> None:
+    array, name = read["array"], read["name"]
+    if array in (None, INVALID) or INVALID in (array["count"], name):
+        return
+    most = NAME_MOST - len(f"[{array['count'] - 1}]")
+    if len(name) > most:
+        errors.append(
+            FieldError(
+                "name", f"leaves no room for the numbers of {array['count']} jobs", f"Shorten it to {most} characters."
+            )
+        )
+
+
 def _request(read: dict[str, Any], body: dict[str, Any], owner: str) -> JobRequest:
     resources, policy, saves = read["resources"], read["restart_policy"], read["checkpoint"]
+    wait, array = read["topology_wait_minutes"], read["array"]
     by_default = OnLoss.RESTART if saves is None else OnLoss.RESUME
     return JobRequest(
         name=read["name"],
@@ -196,6 +240,10 @@ def _request(read: dict[str, Any], body: dict[str, Any], owner: str) -> JobReque
         on_preemption=policy["on_preemption"] or by_default,
         on_node_failure=policy["on_node_failure"] or by_default,
         max_restarts=policy["max_restarts"],
+        topology_wait_ms=None if wait is None else round(wait * MINUTE_MS),
+        nvlink=resources["nvlink"],
+        count=array["count"] if array else 0,
+        throttle=(array["throttle"] or 0) if array else 0,
         launch=Launch(image=read["image"], command=read["command"], env=read["env"]),
         body=body,
     )

@@ -70,11 +70,13 @@ def submit(
     ids: Callable[[], str],
     picture: Picture | None = None,
 ) -> Submitted:
-    """Accept a job. Once this returns, the job cannot be lost; whether the store can be reached makes no difference.
+    """Accept a job, or an array of them, of which the first is answered.
+
+    Once this returns, none can be lost; whether the store can be reached makes no difference.
 
     Args:
         user: who asks; ``request.owner`` may be someone else.
-        idempotency_key: the same key of a team with the same body is the same job.
+        idempotency_key: the same key of a team with the same body is the same job; of an array the first one has it.
         picture: where it is fresh, a job that could never run is refused by it.
 
     Raises:
@@ -88,9 +90,9 @@ def submit(
     _admit(spec, picture, now_ms)
     try:
         with transaction.atomic():
-            spec = _without_met(spec)
-            job = _create(user, team, request, spec, idempotency_key)
-            outbox.enqueue(keys.intent_job(job.pk), JobIntent(spec))
+            specs = _elements(_without_met(spec), request, ids)
+            job = _create_all(user, team, request, specs, idempotency_key)
+            outbox.enqueue_all({keys.intent_job(one.id): JobIntent(one) for one in specs})
     except IntegrityError:
         # The same key came in twice at the same moment and the other one was first.
         earlier = _earlier(team, idempotency_key, request) if idempotency_key is not None else None
@@ -156,10 +158,28 @@ def _without_met(spec: JobSpec) -> JobSpec:
     return replace(spec, after=tuple(job_id for job_id in spec.after if rows[job_id] != Phase.SUCCEEDED))
 
 
-def _create(
-    user: AbstractUser, team: QuotaNode, request: JobRequest, spec: JobSpec, idempotency_key: str | None
+def _elements(first: JobSpec, request: JobRequest, ids: Callable[[], str]) -> list[JobSpec]:
+    """The jobs of an array, or the single one that there is."""
+    more = (replace(first, id=ids(), name=f"{request.name}[{at}]") for at in range(1, request.count))
+    return [first, *more]
+
+
+def _create_all(
+    user: AbstractUser, team: QuotaNode, request: JobRequest, specs: list[JobSpec], idempotency_key: str | None
 ) -> Job:
-    job = Job.objects.create(
+    jobs = Job.objects.bulk_create(
+        _row(user, team, request, spec, idempotency_key if at == 0 else None) for at, spec in enumerate(specs)
+    )
+    if specs[0].after:
+        after = Job.after.through
+        after.objects.bulk_create(
+            after(from_job_id=job.pk, to_job_id=other) for job in jobs for other in specs[0].after
+        )
+    return jobs[0]
+
+
+def _row(user: AbstractUser, team: QuotaNode, request: JobRequest, spec: JobSpec, idempotency_key: str | None) -> Job:
+    return Job(
         id=spec.id,
         name=spec.name,
         team=team,
@@ -175,10 +195,8 @@ def _create(
         submitted_at=clock.to_datetime(spec.submitted_ms),
         idempotency_key=idempotency_key,
         body_hash=request.body_hash(),
+        array_id=spec.array,
     )
-    if spec.after:
-        job.after.set(Job.objects.filter(pk__in=spec.after))
-    return job
 
 
 def _wish(job_id: str, **wanted: bool) -> Job:

@@ -18,7 +18,8 @@ from scheduler.selectors.why import Why
 
 class Accepted(msgspec.Struct, frozen=True):
     """A job that cannot be lost any more. ``eta`` is its expected start by the limits of what runs; null while unknown,
-    as it is for one that has just come: ``jobs/{id}`` tells it within seconds."""
+    as it is for one that has just come: ``jobs/{id}`` tells it within seconds. ``array`` is the id of an array,
+    of which this is the first job: ``jobs?array=`` lists all."""
 
     id: str
     name: str
@@ -26,10 +27,11 @@ class Accepted(msgspec.Struct, frozen=True):
     state: str
     queue_position: int | None
     eta: datetime | None
+    array: str | None
 
 
 class JobSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """One job of a list, as history has recorded it."""
+    """One job of a list, as history has recorded it. ``array`` is the id that all jobs of its array share."""
 
     id: str
     name: str
@@ -49,6 +51,7 @@ class JobSummary(msgspec.Struct, frozen=True, kw_only=True):
     stop_cause: str | None
     hold: bool
     cancel_requested: bool
+    array: str | None
 
 
 class NodeHealth(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ from typing import Any
 
 from django import forms
 
-from scheduler.core.types import ANY_GPU_TYPE, Hint, OnLoss
+from scheduler.core.types import ANY_GPU_TYPE, Hint, NvLink, OnLoss
 from scheduler.fields import FieldError
 from scheduler.job_fields import Priority
 from scheduler.requests import JobRequest, TeamRights, parse
@@ -27,6 +27,10 @@ PLACES = {
     "memory_per_rank_gb": "resources.memory_per_rank_gb",
     "scratch_disk_gb": "resources.scratch_disk_gb",
     "topology_hint": "topology_hint",
+    "topology_wait_minutes": "topology_wait_minutes",
+    "nvlink": "resources.nvlink",
+    "array_count": "array.count",
+    "array_throttle": "array.throttle",
     "priority": "priority",
     "max_runtime_hours": "max_runtime_hours",
     "checkpoint_path": "checkpoint.path",
@@ -42,6 +46,7 @@ PLACES = {
 NUMBERS = frozenset(
     {
         *("gpu_count", "cpu_per_rank", "memory_per_rank_gb", "scratch_disk_gb", "max_runtime_hours"),
+        *("topology_wait_minutes", "array_count", "array_throttle"),
         *("checkpoint_interval_minutes", "checkpoint_retain_last_n", "max_restarts"),
     }
 )
@@ -58,6 +63,11 @@ HINT_WORDS = {
     Hint.PREFER_SAME_RACK: "One rack if it can be had",
     Hint.REQUIRE_SAME_HOST: "One host, or wait for it",
     Hint.REQUIRE_SAME_RACK: "One rack, or wait for it",
+}
+NVLINK_WORDS = {
+    NvLink.ANY: "With NVLink or without",
+    NvLink.PREFER: "With NVLink if it can be had",
+    NvLink.REQUIRE: "With NVLink, or wait for it",
 }
 LOSS_WORDS = {
     OnLoss.RESUME: "Resume from its checkpoint",
@@ -85,6 +95,16 @@ class SubmitForm(forms.Form):
         choices=[(h.value, HINT_WORDS[h]) for h in Hint],
         help_text="A gang in one rack trains at InfiniBand's speed, across racks at Ethernet's.",
     )
+    topology_wait_minutes = forms.CharField(
+        label="Wait for it, minutes",
+        required=False,
+        help_text="For one rack, before it takes several. Empty: it takes what is free.",
+    )
+    nvlink = forms.ChoiceField(label="Hosts", required=False, choices=[(n.value, NVLINK_WORDS[n]) for n in NvLink])
+    array_count = forms.CharField(
+        label="How many alike", required=False, help_text="An array of jobs name[0], name[1] …. Empty: one job."
+    )
+    array_throttle = forms.CharField(label="At a time, at most", required=False)
     max_runtime_hours = forms.CharField(label="Time limit, hours", help_text="Shorter limits start sooner.")
 
     image = forms.CharField(label="Image")

@@ -64,9 +64,17 @@ def _context(request: HttpRequest, found: Job) -> dict[str, Any]:
         "may_submit": standing.may_submit_to(found.team.name),
         "once": connections.ids(),
         "may_act": standing.may_act_on(found.team.name, found.submitted_by_id, found.owner),
+        "array_counts": _of_array(found, standing),
         "freshness": present.freshness(),
         "now_ms": now_ms,
     }
+
+
+def _of_array(found: Job, standing: Standing) -> dict[str, int]:
+    """How many jobs of its array are in each state."""
+    if not found.array_id:
+        return {}
+    return selectors.state_counts(selectors.JobFilter(array=found.array_id), standing.team_ids)
 
 
 def _others(standing: Standing, ids: Collection[str]) -> dict[str, Whom]:

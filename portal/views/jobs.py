@@ -88,6 +88,7 @@ def choose(query: QueryDict, standing: Standing) -> Chosen:
         priorities=(int(priority[1]),) if priority in ("P0", "P1", "P2", "P3") else (),
         gpu_type=query.get("gpu_type", ""),
         text=query.get("q", "").replace("\x00", "").strip(),
+        array=query.get("array", "").replace("\x00", ""),
     )
     return Chosen(mine, wanted, query.get("after", ""))
 
@@ -148,6 +149,7 @@ def _narrowed(wanted: selectors.JobFilter, mine: bool) -> bool:
         or wanted.priorities
         or wanted.gpu_type
         or wanted.text
+        or wanted.array
     )
 
 

@@ -8,7 +8,7 @@ from scheduler.core.placement import zones_for
 from scheduler.core.quota import Branch
 from scheduler.core.snapshot import Snapshot
 from scheduler.core.topology import Node, Zone
-from scheduler.core.types import ANY_GPU_TYPE, Hint, JobSpec, Reason
+from scheduler.core.types import ANY_GPU_TYPE, Hint, JobSpec, NvLink, Reason
 from scheduler.core.waiting import spot_providers
 
 
@@ -93,7 +93,9 @@ def _sum(counts: list[tuple[int, int]]) -> tuple[int, int]:
 
 def _suits(node: Node, spec: JobSpec) -> bool:
     intent = node.intent
-    return intent is not None and (intent.spot is None or intent.spot in spot_providers(spec))
+    if intent is None or (spec.nvlink is NvLink.REQUIRE and not intent.nvlink):
+        return False
+    return intent.spot is None or intent.spot in spot_providers(spec)
 
 
 def _ranks(node: Node, spec: JobSpec) -> int:

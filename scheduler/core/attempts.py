@@ -226,6 +226,7 @@ def _freed(job: Job, decision: JobDecision, phase: Phase, now_ms: int) -> Moved:
         bound_ms=None,
         started_ms=None,
         deadline_ms=None,
+        eligible_ms=now_ms,
         reason=None,
     )
     lost_ms = decision.lost_ms - job.decision.lost_ms

@@ -15,14 +15,14 @@ from scheduler.core.draft import Draft
 from scheduler.core.job import Job
 from scheduler.core.lifecycle import planned_end_ms, remaining_ms
 from scheduler.core.limits import Asker, Limits
-from scheduler.core.placement import zones_for
+from scheduler.core.placement import Sieve, find, zones_for
 from scheduler.core.queue import Walk
 from scheduler.core.quota import Branch
 from scheduler.core.reserve import Holds
 from scheduler.core.settle import ask, give_up
 from scheduler.core.types import ANY_GPU_TYPE, Phase, Reservation, StopCause
 from scheduler.core.victims import Eviction, Known, MayStop, Question, Search
-from scheduler.core.waiting import Group
+from scheduler.core.waiting import Group, Relaxed
 
 MANY_GROUPS = 200
 EVICTIONS_A_PLAN = 8
@@ -100,7 +100,7 @@ class Evictions:
         while (head := walk.head()) is not None:
             group, name = head
             job = self._snapshot.jobs[name]
-            if name in self._draft.pencilled or self._is_served(name):
+            if name in self._draft.pencilled or self._is_served(name) or self._could_start_wider(group, job):
                 walk.passed()
             elif any(self._evict_for(cause, group, job) for cause in causes[group]):
                 walk.promised(group.shape.gpu_type, job.spec.gpus)
@@ -111,6 +111,15 @@ class Evictions:
                     return
             else:
                 walk.dropped()
+
+    def _could_start_wider(self, group: Group, job: Job) -> bool:
+        """Whether the job only waits for a tighter domain: nobody is stopped for that."""
+        if not group.shape.patient:
+            return False
+        wider = Relaxed.of(group.shape, hint=job.spec.hint, avoid=group.shape.avoid)
+        end = self._draft.now_ms + remaining_ms(job.spec, job.decision)
+        sieve = Sieve(wider, self._limits, Asker(job.id, job.spec.team, job.priority), end)
+        return find(self._snapshot.topology, wider, sieve) is not None
 
     def _is_served(self, name: str) -> bool:
         """Whether the job only waits for stops under way."""
@@ -174,7 +183,7 @@ class Evictions:
         """What is known of the nodes for askers of this team and class with the same rights; where something is closed
         at a set time, only for those that end at the same time."""
         shape = group.shape
-        needs = shape.spot, shape.cpu, shape.memory, shape.scratch
+        needs = shape.spot, shape.nvlink, shape.cpu, shape.memory, shape.scratch
         key = rights, group.team, group.priority, needs, end_ms if self._limits.timed else 0
         known = self._known.get(key)
         if known is None:

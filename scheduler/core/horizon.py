@@ -15,7 +15,7 @@ from scheduler.core.rows import NEVER, Matrix, row_of
 from scheduler.core.snapshot import Snapshot
 from scheduler.core.topology import Node, Pool, Rack, Zone, bits
 from scheduler.core.types import Hint, Reservation
-from scheduler.core.waiting import Relaxed, Shape
+from scheduler.core.waiting import Relaxed, Shape, suits
 
 Spot = tuple[int, list[tuple[Node, int]]]
 """A moment, and nodes with how many GPUs of each."""
@@ -106,7 +106,8 @@ class Horizon:
         if shape.cpu or shape.memory or shape.scratch:
             for node in nodes:
                 self._write(rows, node, self.row(node, asker, shape, limit_ms))
-        return nodes, self._without_unfit(nodes, rows, shape, any(rack.by_spot for rack in pool.racks))
+        choice = any(rack.by_spot or rack.unlinked for rack in pool.racks)
+        return nodes, self._without_unfit(nodes, rows, shape, choice)
 
     def _open_own(self, rows: Matrix, plain: Matrix, pool: Pool, own: Layout) -> None:
         """Show the asker its own nodes as they are without its promise."""
@@ -154,12 +155,11 @@ class Horizon:
         matrix[node.row] = times + [NEVER] * (matrix.shape[1] - len(times))
 
     @staticmethod
-    def _without_unfit(nodes: list[Node], rows: Matrix, shape: Shape, spot: bool) -> Matrix:
-        """Rule out what the asker avoids and the spot hosts that it may not use."""
-        if shape.avoid or spot:
+    def _without_unfit(nodes: list[Node], rows: Matrix, shape: Shape, choice: bool) -> Matrix:
+        """Rule out what the asker avoids, and the hosts of a kind that it may not use where there is a ``choice``."""
+        if shape.avoid or choice:
             for node in nodes:
-                provider = node.intent.spot if node.intent is not None else None
-                if node.name in shape.avoid or (provider is not None and provider not in shape.spot):
+                if node.name in shape.avoid or (node.intent is not None and not suits(node.intent, shape)):
                     rows[node.row] = NEVER
         return rows
 

@@ -72,4 +72,5 @@ def same_wait(one: JobDecision, other: JobDecision) -> bool:
         and one.avoid == other.avoid
         and one.not_before_ms == other.not_before_ms
         and one.saved_work_ms == other.saved_work_ms
+        and one.eligible_ms == other.eligible_ms
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from scheduler.core.limits import Asker, Limits
 from scheduler.core.topology import Node, Pool, Rack, Topology, Zone, bits
-from scheduler.core.types import ANY_GPU_TYPE, Hint, Slice
+from scheduler.core.types import ANY_GPU_TYPE, Hint, NvLink, Slice
 from scheduler.core.waiting import Shape
 
 Part = tuple[Node, int]
@@ -44,7 +44,7 @@ def indices_of(mask: int) -> tuple[int, ...]:
 class Sieve:
     """Which nodes of a rack one job may use: its kind of host, its CPUs and memory, what is closed to it."""
 
-    __slots__ = ("_asker", "_demands", "_end_ms", "_limits", "_shape", "avoid")
+    __slots__ = ("_asker", "_demands", "_end_ms", "_limits", "_shape", "avoid", "linked")
 
     def __init__(self, shape: Shape, limits: Limits, asker: Asker, end_ms: int, demands: bool = True) -> None:
         self._shape = shape
@@ -53,6 +53,7 @@ class Sieve:
         self._end_ms = end_ms
         self._demands = demands and bool(shape.cpu or shape.memory or shape.scratch)
         self.avoid = frozenset(shape.avoid)
+        self.linked = shape.nvlink is not NvLink.ANY
 
     def __call__(self, rack: Rack, mask: int, gpus: int) -> int:
         """Those nodes of ``mask`` on which ``gpus`` ranks of the job may run."""
@@ -60,6 +61,8 @@ class Sieve:
         for provider, nodes in rack.by_spot.items():
             if provider not in shape.spot:
                 mask &= ~nodes
+        if self.linked:
+            mask &= ~rack.unlinked
         if rack in self._limits.closed:
             mask &= ~self._limits.shut(rack, self._end_ms, self._asker)
         limited = self._limits.masks.get(rack, 0) & mask
@@ -112,16 +115,26 @@ def zones_for(topology: Topology, gpu_type: str, allowed: Iterable[str] | None =
 
 
 def find(topology: Topology, shape: Shape, sieve: Sieve, allowed: Iterable[str] | None = None) -> Placement | None:
-    """The best place for the gang among what is free now; None if there is none. ``avoid`` is heeded if it can be."""
+    """The best place for the gang among what is free now; None if there is none. ``avoid`` is heeded if it can be, and
+    so is a mere preference for NVLink, which is the first to be let go of."""
     for zones in zones_for(topology, shape.gpu_type, allowed):
-        parts = _find(zones, shape, sieve)
-        if parts is None and sieve.avoid:
-            kept, sieve.avoid = sieve.avoid, frozenset()
-            parts = _find(zones, shape, sieve)
-            sieve.avoid = kept
+        parts = _find(zones, shape, sieve) or _less_choosy(zones, shape, sieve)
         if parts is not None:
             return Placement(zones[0].gpu_type, parts)
     return None
+
+
+def _less_choosy(zones: Sequence[Zone], shape: Shape, sieve: Sieve) -> tuple[Part, ...] | None:
+    avoid, linked = sieve.avoid, sieve.linked
+    parts = None
+    if shape.nvlink is NvLink.PREFER:
+        sieve.linked = False
+        parts = _find(zones, shape, sieve)
+    if parts is None and avoid:
+        sieve.avoid = frozenset()
+        parts = _find(zones, shape, sieve)
+    sieve.avoid, sieve.linked = avoid, linked
+    return parts
 
 
 def _find(zones: Sequence[Zone], shape: Shape, sieve: Sieve) -> tuple[Part, ...] | None:

@@ -71,7 +71,7 @@ def explain(snapshot: Snapshot, policy: Policy, job: str, now_ms: int) -> Explan
     base = Explanation(None, record.spec.gpus, free, where, "")
     if record.phase is not Phase.PENDING:
         return replace(base, words=f"It is {record.phase.value}.")
-    parked = _parked(record, base, now_ms)
+    parked = _parked(snapshot, record, base, now_ms)
     if parked is not None:
         return parked
     wall = _wall(snapshot, record.spec)
@@ -88,7 +88,7 @@ def _most_free(snapshot: Snapshot, gpu_type: str) -> tuple[int, str]:
     return best.free, f"{best.gpu_type} in {best.az}"
 
 
-def _parked(job: Job, base: Explanation, now_ms: int) -> Explanation | None:
+def _parked(snapshot: Snapshot, job: Job, base: Explanation, now_ms: int) -> Explanation | None:
     """What keeps it from being tried at all."""
     intent, decision = job.intent, job.decision
     if intent.hold:
@@ -101,6 +101,9 @@ def _parked(job: Job, base: Explanation, now_ms: int) -> Explanation | None:
         seconds = -(-(decision.not_before_ms - now_ms) // 1000)
         words = f"Its last attempt failed; it is tried again in {seconds} s."
         return replace(base, reason=Reason.BACKOFF, not_before_ms=decision.not_before_ms, words=words)
+    if not snapshot.arrays.admits(job):
+        words = f"At most {job.spec.throttle} of its array run at a time; others of it come first."
+        return replace(base, reason=Reason.DEPENDENCY, words=words)
     return None
 
 
@@ -143,6 +146,9 @@ def _physical(snapshot: Snapshot, policy: Policy, job: Job, base: Explanation, n
     holders = tuple(_holders(snapshot, job, start, now_ms))
     changes = tuple(_changes(snapshot, limits, job, shape, now_ms))
     words = _words(reason, base)
+    if shape.patient:
+        minutes = -(-(snapshot.patience.until[job.id] - now_ms) // 60_000)
+        words += f" It waits {minutes} more minutes for one rack before it takes several."
     if changes:
         words += f" It would start now if it were to {changes[0].words}."
     start_ms = start.start_ms if start is not None else None
@@ -182,6 +188,9 @@ def _changes(snapshot: Snapshot, limits: Limits, job: Job, shape: Shape, now_ms:
         asker = Asker(job.id, spec.team, spec.priority)
         return find(snapshot.topology, wish, Sieve(wish, limits, asker, now_ms + limit_ms)) is not None
 
+    if spec.topology_wait_ms and starts(spec):
+        yield Change("topology_wait_minutes", 0, "not wait for one rack")
+        return
     for minutes in (720, 240, 60, 30, 10):
         if minutes * 60_000 < left and starts(spec, minutes * 60_000):
             yield Change("max_runtime_hours", f"{minutes / 60:g}", f"end within {minutes} minutes")

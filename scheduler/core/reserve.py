@@ -16,6 +16,7 @@ from scheduler.core.horizon import Horizon
 from scheduler.core.job import Job
 from scheduler.core.lifecycle import remaining_ms
 from scheduler.core.limits import Asker, Limits
+from scheduler.core.patience import promised_until_ms
 from scheduler.core.quota import Branch
 from scheduler.core.snapshot import Snapshot
 from scheduler.core.topology import Pool
@@ -265,7 +266,7 @@ class Holds:
     def _start(self, job: Job, allowed: list[str] | None = None) -> Reservation | None:
         assert job.shape is not None
         left = remaining_ms(job.spec, job.decision)
-        in_one = self._draft.now_ms < job.spec.submitted_ms + self._draft.policy.rack_wait_ms
+        in_one = self._draft.now_ms < promised_until_ms(job.spec, job.decision, self._draft.policy)
         return self._horizon.start(self._asker(job), job.shape, left, allowed, in_one)
 
     # --- bookkeeping --------------------------------------------------------------------------------------------

@@ -13,7 +13,10 @@ from scheduler.core.draft import Draft
 from scheduler.core.job import Job
 from scheduler.core.lifecycle import planned_end_ms
 from scheduler.core.observe import Sight, look
-from scheduler.core.types import TERMINAL, Event, EventKind, JobDecision, Phase, StopCause
+from scheduler.core.types import TERMINAL, Event, EventKind, JobDecision, Phase, Reason, StopCause
+
+KEPT_BACK = frozenset({Reason.HELD_BY_USER, Reason.DEPENDENCY, Reason.BACKOFF})
+"""The reasons of jobs that were not tried at all."""
 
 
 def settle(draft: Draft) -> None:
@@ -46,6 +49,7 @@ def _pending(draft: Draft, job: Job) -> None:
         draft.decide(job, *attempts.ended(job, job.decision, Phase.CANCELLED, draft.now_ms))
         return
     if not job.spec.after:
+        _eligible(draft, job)
         return
     met = set(job.decision.met)
     for name in job.spec.after:
@@ -58,6 +62,14 @@ def _pending(draft: Draft, job: Job) -> None:
         met.add(name)
     if len(met) > len(job.decision.met):
         draft.decide(job, replace(job.decision, met=tuple(sorted(met))), ())
+    _eligible(draft, job)
+
+
+def _eligible(draft: Draft, job: Job) -> None:
+    """Note when a job that would wait for a tighter domain may be tried again: its patience counts from then."""
+    decision = job.decision
+    if job.spec.topology_wait_ms and job.parked is None and decision.reason in KEPT_BACK:
+        draft.decide(job, replace(decision, eligible_ms=draft.now_ms, reason=None), ())
 
 
 def _starting(draft: Draft, job: Job, sight: Sight) -> None:

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from heapq import heappop, heappush
 
+from scheduler.core.arrays import Arrays
 from scheduler.core.job import NEW, Job, mask_of
 from scheduler.core.layout import Layouts
 from scheduler.core.ledger import Ledger
 from scheduler.core.lifecycle import due_ms, remaining_ms, same_wait
+from scheduler.core.patience import Patience
 from scheduler.core.quota import CPU, MEMORY, Quota
 from scheduler.core.rows import Rows
 from scheduler.core.topology import Node, Topology, same_inventory
@@ -67,6 +69,8 @@ class Snapshot:
         self.unwell: set[str] = set()
         self.hinted: set[str] = set()
         self.timers: list[tuple[int, str]] = []
+        self.patience = Patience()
+        self.arrays = Arrays()
         self._fades = False
         self._all_jobs: dict[str, Job] = {}
 
@@ -103,6 +107,7 @@ class Snapshot:
             self._detach(record, record.decision.bound_ms or 0)
             for other in record.spec.after:
                 self.dependents.get(other, set()).discard(job)
+            self.arrays.leave(record)
         record._intent = intent
         if intent is None:
             self._forget(job)
@@ -111,9 +116,11 @@ class Snapshot:
         record.shape = record.key = None
         for other in intent.spec.after:
             self.dependents.setdefault(other, set()).add(job)
+        self.arrays.enter(record)
         self._attach(record, record.decision.bound_ms or 0)
 
     def _forget(self, job: str) -> None:
+        self.patience.forget(job)
         self._all_jobs.pop(job, None)
         self.jobs.pop(job, None)
         self.work.jobs.discard(job)
@@ -184,6 +191,7 @@ class Snapshot:
     def _attach(self, job: Job, since_ms: int) -> None:
         decision = job.decision
         self.work.jobs.add(job.id)
+        self.arrays.stir(job)
         if decision.phase in HOLDING:
             self.ledger.enter(job, since_ms)
             self._mark_stop(job)
@@ -239,8 +247,9 @@ class Snapshot:
                 self._set_timer(job)
             return
         spec = job.spec
-        if job.shape is None or job.shape.avoid != job.decision.avoid:
-            job.shape = self.waiting.shape(spec, job.decision.avoid)
+        patient = self.patience.binds(spec, job.decision, self.topology, self.now_ms)
+        if job.shape is None or job.shape.avoid != job.decision.avoid or job.shape.patient is not patient:
+            job.shape = self.waiting.shape(spec, job.decision.avoid, patient)
         if job.key is None:
             job.key = age_key(spec, self.waiting.weights)
         left_ms = remaining_ms(spec, job.decision)
@@ -249,6 +258,10 @@ class Snapshot:
 
     def why_parked(self, job: Job) -> Reason | None:
         """Why a pending job may not be tried now whatever is free; None if it may."""
+        return self._kept_back(job) or (None if self.arrays.admits(job) else Reason.DEPENDENCY)
+
+    def _kept_back(self, job: Job) -> Reason | None:
+        """Why it may not be tried, the throttle of its array apart."""
         intent = job.intent
         if intent.hold or intent.cancel:
             return Reason.HELD_BY_USER
@@ -283,8 +296,18 @@ class Snapshot:
                 continue
             self.work.jobs.add(name)
             if job.parked is not None:
-                self._detach(job, now_ms)
-                self._attach(job, 0)
+                self._ask_anew(job)
+        for job in self.arrays.review(lambda job: self._kept_back(job) is None) if self.arrays.stirred else ():
+            self._ask_anew(job)
+        for job in self.pick(self.patience.due(now_ms)):
+            self._ask_anew(job)
+        self.arrays.stirred.clear()
+
+    def _ask_anew(self, job: Job) -> None:
+        """Whether a waiting job may be tried, and for what, may have changed by time."""
+        if job.group is not None or job.parked is not None:
+            self._detach(job, self.now_ms)
+            self._attach(job, 0)
 
     def next_timer(self) -> int | None:
         """The next moment at which a job's time comes; None if none does."""
@@ -292,9 +315,11 @@ class Snapshot:
             due, name = self.timers[0]
             job = self.jobs.get(name)
             if job is not None and due_ms(job.spec, job.decision) == due:
-                return due
+                break
             heappop(self.timers)
-        return None
+        patience = self.patience.next_ms()
+        times = [*([self.timers[0][0]] if self.timers else ()), *([patience] if patience is not None else ())]
+        return min(times, default=None)
 
     def fade(self, half_life_ms: int) -> None:
         """Use this half-life for recent use. What is over under another one is forgotten; what runs is counted anew."""
@@ -317,6 +342,7 @@ class Snapshot:
         if old is None or intent is None or not same_inventory(old, intent):
             self.rows.forget()
             self.layouts.forget()
+            self.patience.stale = True
             if old is not None:
                 self.topology.remove(node, old)
                 node.cpus_free -= old.cpus

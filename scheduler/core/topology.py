@@ -127,9 +127,9 @@ class Node:
 
 
 class Rack:
-    """The nodes of one rack that have the same GPU type and GPU count."""
+    """The nodes of one rack that have the same GPU type and GPU count. ``unlinked`` are those without NVLink."""
 
-    __slots__ = ("bit", "bucket", "by_capacity", "by_spot", "free", "index", "name", "nodes", "pool")
+    __slots__ = ("bit", "bucket", "by_capacity", "by_spot", "free", "index", "name", "nodes", "pool", "unlinked")
 
     def __init__(self, pool: Pool, name: str, index: int) -> None:
         self.pool = pool
@@ -140,6 +140,7 @@ class Rack:
         self.bucket = [0] * (pool.size + 1)
         self.free = 0
         self.by_spot: dict[str, int] = {}
+        self.unlinked = 0
         self.by_capacity: dict[tuple[int, int, int], int] = {}
 
     @property
@@ -153,6 +154,8 @@ class Rack:
         self.nodes.append(node)
         if intent.spot is not None:
             self.by_spot[intent.spot] = self.by_spot.get(intent.spot, 0) | node.bit
+        if not intent.nvlink:
+            self.unlinked |= node.bit
         capacity = (intent.cpus, intent.memory_gb, intent.scratch_gb)
         self.by_capacity[capacity] = self.by_capacity.get(capacity, 0) | node.bit
 
@@ -253,6 +256,7 @@ class Topology:
         for masks in (rack.by_spot, rack.by_capacity):
             for key, mask in list(masks.items()):
                 masks[key] = mask & ~node.bit  # type: ignore[index]
+        rack.unlinked &= ~node.bit
         node.rack = None
         node.all_mask = 0
         self._count(intent, -1)
@@ -280,4 +284,5 @@ def same_inventory(one: NodeIntent, other: NodeIntent) -> bool:
         and one.memory_gb == other.memory_gb
         and one.scratch_gb == other.scratch_gb
         and one.spot == other.spot
+        and one.nvlink == other.nvlink
     )

@@ -44,6 +44,14 @@ class Hint(StrEnum):
     REQUIRE_SAME_RACK = "require_same_rack"
 
 
+class NvLink(StrEnum):
+    """Whether a gang's hosts have to have NVLink: not at all, where it can be had, or only such hosts."""
+
+    ANY = "any"
+    PREFER = "prefer"
+    REQUIRE = "require"
+
+
 class OnLoss(StrEnum):
     """What becomes of a job whose attempt was taken from it."""
 
@@ -197,7 +205,9 @@ class JobSpec:
 
     ``team`` is the name of a leaf of the quota tree. ``checkpoint`` is None for a job that cannot save its work.
     ``after`` names the jobs that must have succeeded first. ``spot_ok`` None means: wherever its checkpoint fits
-    the notice.
+    the notice. ``topology_wait_ms`` is how long a gang that prefers one rack takes no wider place (see ``patience``);
+    None: as the fleet has it. ``array`` is the id that the elements of an array share, and at most ``throttle`` of them
+    hold GPUs at a time (0: any number).
     """
 
     id: str
@@ -217,6 +227,10 @@ class JobSpec:
     max_restarts: int = 20
     spot_ok: bool | None = None
     after: tuple[str, ...] = ()
+    topology_wait_ms: int | None = None
+    nvlink: NvLink = NvLink.ANY
+    array: str = ""
+    throttle: int = 0
     name: str = ""
     owner: str = ""
     launch: Launch = field(default_factory=Launch)
@@ -455,6 +469,7 @@ class JobDecision:
     current attempt started from, ``resume_from`` the address of that.
     ``restarts`` counts attempts after the first, ``failures`` those that ended by the user's own fault (they use up
     ``max_restarts``), ``stopped_ms`` the moments of the planned stops of the last day, for the bound on them.
+    ``eligible_ms`` is when the job could be tried again after it was kept from it; 0: since it was submitted.
     ``met`` names the jobs out of ``spec.after`` that are known to have succeeded: their records may be gone by now.
     ``master_port`` is the port of the gang's rendezvous on the host of rank 0, 0 until the barrier opens.
     ``save_ms`` is when the ranks were last asked to save and go on, 0: not in this attempt. ``failed_on`` are the nodes
@@ -472,6 +487,7 @@ class JobDecision:
     ended_ms: int | None = None
     deadline_ms: int | None = None
     not_before_ms: int = 0
+    eligible_ms: int = 0
     banked_ms: int = 0
     saved_work_ms: int = 0
     saved_at_ms: int = 0
@@ -695,7 +711,7 @@ class Policy:
     gathers: int = 0
     """For so many blocked gangs of a GPU type, the first ones and one a zone, whole nodes that come free are kept."""
     rack_wait_ms: int = 0
-    """A gang that prefers one rack is promised its start in one until it has waited so long."""
+    """A gang that prefers one rack and says nothing itself is promised its start in one until it has waited so long."""
     evict_every_ms: int = 0
     """Waiting jobs that found no victims are asked again at most this often; new ones and P0 in every plan."""
     stops_per_day: int = 6

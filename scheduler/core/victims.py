@@ -18,7 +18,7 @@ from scheduler.core.rooms import Room, Rules, least_on, ways_on
 from scheduler.core.snapshot import Snapshot
 from scheduler.core.tally import Need, Tally
 from scheduler.core.topology import Node, Rack, Zone, bits
-from scheduler.core.types import Hint
+from scheduler.core.types import Hint, NvLink
 from scheduler.core.waiting import Shape
 
 RESTART_MS = 60_000
@@ -202,6 +202,8 @@ class Search:
         for provider, mask in rack.by_spot.items():
             if provider not in self._shape.spot:
                 forbidden |= mask
+        if self._shape.nvlink is NvLink.REQUIRE:
+            forbidden |= rack.unlinked
         forbidden |= self._limits.shut(rack, self._question.end_ms, self._question.asker)
         able = self._with_candidates().get(rack, 0)
         for nodes in rack.bucket[1:]:

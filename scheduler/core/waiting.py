@@ -10,7 +10,7 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from fractions import Fraction
 
-from scheduler.core.types import Hint, JobSpec, Policy, Reason
+from scheduler.core.types import Hint, JobSpec, NodeIntent, NvLink, Policy, Reason
 
 NOTICE_MS = {"aws": 120_000, "gcp": 30_000, "azure": 30_000}
 """How long before it takes a spot host a provider says so."""
@@ -19,20 +19,24 @@ AgeKey = tuple[int, str, int, str]
 
 
 class Shape:
-    """What a gang asks of the fleet. Equal shapes are one object (see ``Waiting.shape``)."""
+    """What a gang asks of the fleet. Equal shapes are one object (see ``Waiting.shape``).
 
-    __slots__ = ("avoid", "cpu", "gpu_type", "gpus", "hint", "memory", "plain", "scratch", "spot")
+    ``patient``: it would take a wider domain, but not yet; its ``hint`` is that of now.
+    """
 
-    def __init__(self, spec: JobSpec, avoid: tuple[str, ...], spot: frozenset[str]) -> None:
+    __slots__ = ("avoid", "cpu", "gpu_type", "gpus", "hint", "memory", "nvlink", "patient", "scratch", "spot")
+
+    def __init__(self, spec: JobSpec, avoid: tuple[str, ...], spot: frozenset[str], patient: bool = False) -> None:
         self.gpus = spec.gpus
         self.gpu_type = spec.gpu_type
-        self.hint = spec.hint
+        self.hint = Hint.REQUIRE_SAME_RACK if patient else spec.hint
+        self.nvlink = spec.nvlink
+        self.patient = patient
         self.cpu = spec.cpu_per_rank
         self.memory = spec.memory_per_rank_gb
         self.scratch = spec.scratch_gb
         self.spot = spot
         self.avoid = avoid
-        self.plain = not (self.cpu or self.memory or self.scratch or avoid) and len(spot) == len(NOTICE_MS)
 
     def key(self) -> tuple[object, ...]:
         return (
@@ -44,6 +48,8 @@ class Shape:
             self.scratch,
             self.spot,
             self.avoid,
+            self.nvlink,
+            self.patient,
         )
 
 
@@ -56,6 +62,7 @@ class Relaxed:
         *,
         spot: bool = False,
         demands: bool = False,
+        nvlink: bool = False,
         hint: Hint | None = None,
         avoid: tuple[str, ...] = (),
     ) -> Shape:
@@ -65,7 +72,8 @@ class Relaxed:
         twin.cpu, twin.memory, twin.scratch = (0, 0, 0) if demands else (shape.cpu, shape.memory, shape.scratch)
         twin.spot = frozenset({"aws", "gcp", "azure"}) if spot else shape.spot
         twin.avoid = avoid
-        twin.plain = False
+        twin.nvlink = NvLink.ANY if nvlink else shape.nvlink
+        twin.patient = False
         return twin
 
 
@@ -81,6 +89,12 @@ def spot_providers(spec: JobSpec) -> frozenset[str]:
     if takes <= 30_000:
         return _ANY_SPOT
     return frozenset(provider for provider, notice in NOTICE_MS.items() if takes <= notice)
+
+
+def suits(node: NodeIntent, shape: Shape) -> bool:
+    """Whether the gang may use hosts of this kind."""
+    linked = node.nvlink or shape.nvlink is not NvLink.REQUIRE
+    return linked and (node.spot is None or node.spot in shape.spot)
 
 
 _TAIL = re.compile(r"^(.*?)(\d*)(\D?)$", re.DOTALL)
@@ -118,11 +132,15 @@ GPUS_WEIGHED = 128
 
 def age_key(spec: JobSpec, weights: Weights) -> AgeKey:
     """Orders jobs of one team and class by age and ``weights``; then by name, ``a[9]`` first."""
-    age = spec.submitted_ms + round(weights.shift(spec))
-    match = _TAIL.match(spec.id)
+    return spec.submitted_ms + round(weights.shift(spec)), *natural(spec.id)
+
+
+def natural(name: str) -> tuple[str, int, str]:
+    """Sorts names that differ in their last number by that number."""
+    match = _TAIL.match(name)
     assert match is not None
     head, digits, tail = match.groups()
-    return age, head, int(digits or 0), tail
+    return head, int(digits or 0), tail
 
 
 class Group:
@@ -179,9 +197,9 @@ class Waiting:
         self.weights = Weights()
         self._shapes: dict[tuple[object, ...], Shape] = {}
 
-    def shape(self, spec: JobSpec, avoid: tuple[str, ...]) -> Shape:
-        """The one Shape object for what ``spec`` asks for."""
-        made = Shape(spec, avoid, spot_providers(spec))
+    def shape(self, spec: JobSpec, avoid: tuple[str, ...], patient: bool = False) -> Shape:
+        """The one Shape object for what ``spec`` asks for now."""
+        made = Shape(spec, avoid, spot_providers(spec), patient)
         return self._shapes.setdefault(made.key(), made)
 
     def add(self, spec: JobSpec, shape: Shape, key: AgeKey, left_ms: int, reason: Reason | None) -> Group:

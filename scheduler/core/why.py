@@ -9,8 +9,9 @@ from scheduler.core.lifecycle import remaining_ms
 from scheduler.core.limits import Asker, Limits
 from scheduler.core.placement import Sieve, find, zones_for
 from scheduler.core.snapshot import Snapshot
-from scheduler.core.types import Hint, Reason
-from scheduler.core.waiting import Group, Relaxed, Shape
+from scheduler.core.topology import Node
+from scheduler.core.types import Hint, NvLink, Reason
+from scheduler.core.waiting import Group, Relaxed, Shape, suits
 
 HOLDS = (Reason.MAINTENANCE, Reason.RESERVED, Reason.HELD_FOR_LARGER_JOB)
 """The reasons that bars give, in the order in which they are blamed."""
@@ -46,6 +47,8 @@ def _missing(snapshot: Snapshot, limits: Limits, shape: Shape, now_ms: int) -> R
         return Reason.SPOT_NOT_ALLOWED
     if fits(Relaxed.of(shape, demands=True)):
         return Reason.NOT_ENOUGH_CPU_OR_MEMORY
+    if shape.nvlink is NvLink.REQUIRE and fits(Relaxed.of(shape, nvlink=True)):
+        return Reason.TOPOLOGY
     softer = _SOFTER.get(shape.hint)
     if softer is not None and fits(Relaxed.of(shape, hint=softer)):
         return Reason.TOPOLOGY
@@ -58,12 +61,15 @@ def _scarce(snapshot: Snapshot, shape: Shape) -> Reason:
         for zone in zones:
             usable = zone.free
             for rack in zone.racks():
-                for provider, mask in rack.by_spot.items():
-                    if provider not in shape.spot:
-                        usable -= sum(node.free_gpus for node in rack.nodes if node.open and node.bit & mask)
+                if rack.by_spot or rack.unlinked:
+                    usable -= sum(node.free_gpus for node in rack.nodes if node.open and not _suits(node, shape))
             if usable >= shape.gpus:
                 return Reason.FRAGMENTED
     return Reason.NOT_ENOUGH_FREE_GPUS
+
+
+def _suits(node: Node, shape: Shape) -> bool:
+    return node.intent is not None and suits(node.intent, shape)
 
 
 class Why:

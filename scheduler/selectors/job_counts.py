@@ -26,7 +26,7 @@ class Counts:
 
 def counts(wanted: JobFilter, team_ids: Collection[int] | None) -> Counts:
     """How many of the jobs wanted are in each state. One query, whose cost is that of the kinds, not of the jobs."""
-    if wanted.text or wanted.since or wanted.until:
+    if wanted.text or wanted.since or wanted.until or wanted.array:
         return _looked_for(wanted, team_ids)
     kinds = JobCount.objects.all() if team_ids is None else JobCount.objects.filter(team_id__in=team_ids)
     if wanted.teams:

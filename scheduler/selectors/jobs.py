@@ -16,7 +16,7 @@ class JobFilter:
     """What a list of jobs is narrowed to; an empty field narrows nothing.
 
     ``teams`` and ``owner`` are names, ``priorities`` 0 to 3, ``text`` is looked for in name and id, ``since``
-    (inclusive) and ``until`` (exclusive) bound the time of submission.
+    (inclusive) and ``until`` (exclusive) bound the time of submission, ``array`` is the id of an array.
     """
 
     teams: Sequence[str] = ()
@@ -27,6 +27,7 @@ class JobFilter:
     text: str = ""
     since: datetime | None = None
     until: datetime | None = None
+    array: str = ""
 
 
 def jobs(wanted: JobFilter, team_ids: Collection[int] | None) -> QuerySet[Job]:
@@ -47,6 +48,8 @@ def jobs(wanted: JobFilter, team_ids: Collection[int] | None) -> QuerySet[Job]:
         found = found.filter(gpu_type=wanted.gpu_type)
     if wanted.text:
         found = found.filter(Q(name__icontains=wanted.text) | Q(id__startswith=wanted.text.upper()))
+    if wanted.array:
+        found = found.exclude(array_id="").filter(array_id=wanted.array)
     if wanted.since:
         found = found.filter(submitted_at__gte=wanted.since)
     if wanted.until:

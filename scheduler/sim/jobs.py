@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from nodes.agent.simulated import Behaviour
-from scheduler.core.types import CheckpointSpec, Hint, JobSpec, OnLoss
+from scheduler.core.types import CheckpointSpec, Hint, JobSpec, NvLink, OnLoss
 from scheduler.sim.events import Request
 from scheduler.sim.reading import Bad, Fields, at_least, duration, flag, integer, one_of, one_or_list, text
 
@@ -17,6 +17,7 @@ DEFAULT_CHECKPOINT = CheckpointSpec(every_ms=HOUR_MS // 2, takes_ms=20_000)
 PRIORITIES = ("P0", "P1", "P2", "P3")
 
 _hint = one_of(hint.value for hint in Hint)
+_nvlink = one_of(wish.value for wish in NvLink)
 _on_loss = one_of(choice.value for choice in OnLoss)
 
 
@@ -42,6 +43,9 @@ def read_submission(fields: Fields, at_ms: int, team: Callable[[Any], str], name
     """
     called = fields.take("job", text) if name is None else name
     count = fields.take("count", at_least(1), None)
+    throttle = fields.take("throttle", at_least(1), 0)
+    if throttle and count is None:
+        fields.refuse("is for an array, which has a count", "throttle")
     key = fields.take("key", text, None)
     body = json.dumps(_body(fields), sort_keys=True, default=str)
     spec, behaviour = _read_spec(fields, called, at_ms, team), _read_behaviour(fields)
@@ -49,7 +53,12 @@ def read_submission(fields: Fields, at_ms: int, team: Callable[[Any], str], name
     if count is None:
         return Submission(called, (Request(spec, behaviour, key, body),), False)
     elements = tuple(
-        Request(replace(spec, id=f"{called}[{n}]", name=f"{called}[{n}]"), behaviour, key and f"{key}[{n}]", body)
+        Request(
+            replace(spec, id=f"{called}[{n}]", name=f"{called}[{n}]", array=called, throttle=throttle),
+            behaviour,
+            key and f"{key}[{n}]",
+            body,
+        )
         for n in range(count)
     )
     return Submission(called, elements, True)
@@ -80,6 +89,8 @@ def _read_spec(fields: Fields, name: str, at_ms: int, team: Callable[[Any], str]
         max_restarts=fields.take("max_restarts", at_least(0), 20),
         spot_ok=fields.take("spot_ok", flag, None),
         after=fields.take("after", one_or_list(text), ()),
+        topology_wait_ms=fields.take("topology_wait", duration, None),
+        nvlink=NvLink(fields.take("nvlink", _nvlink, NvLink.ANY.value)),
     )
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scheduler.core.types import CheckpointSpec, Hint, OnLoss
+from scheduler.core.types import CheckpointSpec, Hint, NvLink, OnLoss
 from scheduler.fields import FieldError
 from scheduler.requests import JobRequest, TeamRights, parse, schema
 
@@ -121,6 +121,16 @@ def test_a_job_without_a_checkpoint_starts_anew() -> None:
         pytest.param({"command": ["a", "b\x00"]}, "command[1]", "U+0000", id="NUL in the command"),
         pytest.param({"command": ["a"] * 257}, "command", "257 items", id="endless command"),
         pytest.param({"topology_hint": "near"}, "topology_hint", "not known", id="unknown hint"),
+        pytest.param({"topology_wait_minutes": -1}, "topology_wait_minutes", "outside", id="negative patience"),
+        pytest.param(
+            {"topology_wait_minutes": 5, "topology_hint": "any"}, "topology_wait_minutes", "says nothing", id="patience"
+        ),
+        pytest.param({"resources__nvlink": True}, "resources.nvlink", "must be a string", id="NVLink as a flag"),
+        pytest.param({"resources__nvlink": "yes"}, "resources.nvlink", "not known", id="unknown wish for NVLink"),
+        pytest.param({"array": {}}, "array.count", "is missing", id="an array of unknown length"),
+        pytest.param({"array": {"count": 501}}, "array.count", "outside", id="too long an array"),
+        pytest.param({"array": {"count": 2, "throttle": 0}}, "array.throttle", "outside", id="none at a time"),
+        pytest.param({"array": {"count": 100}, "name": "x" * 125}, "name", "no room", id="no room for numbers"),
         pytest.param({"priority": "P4"}, "priority", "not known", id="unknown priority"),
         pytest.param({"priority": 1}, "priority", "must be a string", id="priority as a number"),
         pytest.param({"max_runtime_hours": 0}, "max_runtime_hours", "outside", id="no time"),
@@ -252,3 +262,22 @@ def test_no_json_makes_it_fall_over(changes: dict[str, Any]) -> None:
         assert error.reason
         assert error.remedy
         (error.field + error.reason).encode()
+
+
+def test_patience_and_nvlink_reach_the_core() -> None:
+    spec = accepted(body(topology_wait_minutes=7.5, resources__nvlink="require")).to_spec("J", 0)
+    assert (spec.topology_wait_ms, spec.nvlink) == (450_000, NvLink.REQUIRE)
+
+
+def test_an_array_begins_with_its_first_job() -> None:
+    request = accepted(body(array={"count": 3, "throttle": 2}))
+    spec = request.to_spec("J", 0)
+    assert (request.count, spec.array, spec.throttle, spec.name) == (3, "J", 2, "run[0]")
+
+
+def test_what_requests_had_not_at_first_leaves_their_hash_as_it_was() -> None:
+    plain = accepted(body()).body_hash()
+    spelt = body(topology_wait_minutes=None, array=None, resources__nvlink="any")
+    assert accepted(spelt).body_hash() == plain
+    for more in ({"topology_wait_minutes": 0}, {"array": {"count": 1}}, {"resources__nvlink": "prefer"}):
+        assert accepted(body(**more)).body_hash() != plain

@@ -282,3 +282,43 @@ def test_what_could_never_run_is_refused_where_the_live_state_is_known(
     finally:
         picture.stop()
     assert submit(replace(request_, name="again")).created, "a stale picture refuses nobody"
+
+
+ARRAY = replace(REQUEST, count=150, throttle=10)
+
+
+def test_an_array_reaches_the_store_whole(store: MemoryStore, submit: Submitter) -> None:
+    first = submit(ARRAY, key="k").job
+    jobs = list(Job.objects.order_by("pk"))
+    assert [job.name for job in jobs] == [f"run[{at}]" for at in range(150)]
+    assert {job.array_id for job in jobs} == {first.pk}
+    kept = [intent(store, job) for job in jobs]
+    assert all(one is not None and one.spec.array == first.pk and one.spec.throttle == 10 for one in kept)
+    assert not Outbox.objects.exists()
+    again = submit(ARRAY, key="k")
+    assert (again.job, again.created, Job.objects.count()) == (first, False, 150)
+
+
+def test_an_array_is_accepted_while_the_store_is_away(store: MemoryStore, submit: Submitter) -> None:
+    store.fail()
+    submit(replace(ARRAY, count=3))
+    store.recover()
+    assert outbox.sweep(store) == 3
+
+
+def test_all_of_an_array_wait_for_what_it_comes_after(store: MemoryStore, submit: Submitter) -> None:
+    before = submit().job
+    spec = replace(ARRAY, count=2).to_spec("X" * 26, NOW)
+    made = services._create_all(submit.user, submit.team, ARRAY, [replace(spec, after=(before.pk,))], None)
+    assert list(made.after.all()) == [before]
+
+
+def test_what_ended_meanwhile_is_not_put_back(store: MemoryStore, submit: Submitter) -> None:
+    store.fail()
+    submit(replace(ARRAY, count=3))
+    store.recover()
+    over = Job.objects.order_by("pk").last()
+    assert over is not None
+    Job.objects.filter(pk=over.pk).update(state=Phase.CANCELLED)
+    outbox.deliver_all(list(Outbox.objects.order_by("pk")), store)
+    assert [intent(store, job) is not None for job in Job.objects.order_by("pk")] == [True, True, False]

@@ -33,6 +33,7 @@ WANTED = Query(
         "priority": (one_of(Choice(Priority)), ()),
         "gpu_type": (Text(32), ""),
         "q": (Text(128), ""),
+        "array": (Text(32), ""),
         "since": (Moment(), None),
         "until": (Moment(), None),
         "limit": limit(200, 50),
@@ -84,7 +85,7 @@ class Jobs(Endpoint):
         job = submitted.job
         waiting = job.state == Phase.PENDING
         place, eta = (queue_position(job), expected_start(job.pk)) if waiting else (None, None)
-        answer = Accepted(job.pk, job.name, job.team.name, job.state, place, eta)
+        answer = Accepted(job.pk, job.name, job.team.name, job.state, place, eta, job.array_id or None)
         headers = {"Location": request.build_absolute_uri(f"{request.path}/{job.pk}")}
         if not submitted.created:
             headers["Idempotency-Replayed"] = "true"
@@ -99,6 +100,7 @@ def _filter(asked: dict[str, Any]) -> selectors.JobFilter:
         priorities=[int(priority.value[1:]) for priority in asked["priority"]],
         gpu_type=asked["gpu_type"],
         text=asked["q"],
+        array=asked["array"],
         since=asked["since"],
         until=asked["until"],
     )

@@ -81,6 +81,7 @@ def _recorded(job: Job) -> dict[str, Any]:
         "stop_cause": job.stop_cause or None,
         "hold": job.hold,
         "cancel_requested": job.cancel,
+        "array": job.array_id or None,
     }
 
 

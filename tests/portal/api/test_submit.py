@@ -31,6 +31,7 @@ def test_an_accepted_job_is_there_with_its_intent(ada: Api) -> None:
         "state": "PENDING",
         "queue_position": 1,
         "eta": None,
+        "array": None,
     }
     assert response["Location"].endswith(f"/api/v1/jobs/{job.pk}")
     assert (job.owner, job.gpus, job.spec) == ("ada@example.com", 8, body())
@@ -169,3 +170,14 @@ def test_a_job_is_taken_while_the_live_state_is_away(ada: Api, picture: Any) -> 
     response = ada.post("jobs", body())
     assert response.status_code == 201
     assert Job.objects.count() == 1
+
+
+def test_an_array_is_answered_by_its_first_job_and_listed_by_its_id(ada: Api) -> None:
+    asked = body(array={"count": 3, "throttle": 2})
+    answer = ada.post("jobs", asked, **{"Idempotency-Key": "k"}).json()
+    assert (answer["name"], answer["array"]) == ("run[0]", answer["id"])
+    assert ada.post("jobs", asked, **{"Idempotency-Key": "k"}).json()["id"] == answer["id"]
+    listed = ada.get("jobs", {"array": answer["array"]}).json()["items"]
+    assert sorted(one["name"] for one in listed) == ["run[0]", "run[1]", "run[2]"]
+    assert {one["array"] for one in listed} == {answer["id"]}
+    assert Job.objects.count() == 3

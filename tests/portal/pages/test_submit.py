@@ -48,6 +48,21 @@ def test_a_submitted_form_is_a_job_with_its_intent_on_the_way(ada: Client) -> No
     assert Outbox.objects.filter(key__endswith=job.pk).count() <= 1
 
 
+def test_patience_nvlink_and_an_array_are_typed_too(ada: Client) -> None:
+    wishes = {"topology_wait_minutes": "15", "nvlink": "require", "array_count": "3", "array_throttle": "2"}
+    answer = ada.post("/submit/", {**TYPED, **wishes})
+    first, *others = Job.objects.order_by("pk")
+    assert answer["Location"] == f"/jobs/{first.pk}/"
+    assert (first.name, len(others)) == ("vit-l[0]", 2)
+    assert (first.spec["topology_wait_minutes"], first.spec["array"]) == (15, {"count": 3, "throttle": 2})
+    page = ada.get(f"/jobs/{first.pk}/").content.decode()
+    assert "waits up to 15 min for one rack" in page
+    assert "3 pending" in page
+    assert "at most 2 at a time" in page
+    listed = ada.get("/jobs/", {"array": first.pk}).content.decode()
+    assert "vit-l[2]" in listed
+
+
 def test_the_same_page_sent_twice_is_one_job(ada: Client) -> None:
     first, second = (ada.post("/submit/", {**TYPED, "once": "page-1"}) for _ in range(2))
     assert Job.objects.count() == 1
@@ -70,6 +85,8 @@ def test_the_same_page_sent_with_other_values_makes_nothing_and_says_so(ada: Cli
         pytest.param({"gpu_count": "0"}, "gpu_count", "0 is outside", id="no GPU"),
         pytest.param({"gpu_count": "lots"}, "gpu_count", "Must be a whole number", id="words for a number"),
         pytest.param({"gpu_count": "64"}, "gpu_count", "64 GPUs never fit", id="more than a zone holds"),
+        pytest.param({"array_throttle": "2"}, "array_count", "Is missing", id="a throttle of no array"),
+        pytest.param({"topology_wait_minutes": "soon"}, "topology_wait_minutes", "Must be a number", id="patience"),
         pytest.param({"priority": "P0"}, "priority", "vision may not submit P0", id="P0 without the right"),
         pytest.param({"command": "python 'half"}, "command", "Cannot be split into words", id="open quotation"),
         pytest.param({"env": "A=1\nB"}, "env", "Line 2 has no", id="env without ="),

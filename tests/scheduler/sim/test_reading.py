@@ -183,6 +183,17 @@ def test_an_array_is_its_elements():
     assert found.expectations[0].names == ("a[0]", "a[1]", "b")
 
 
+def test_patience_nvlink_and_a_throttle_are_wishes_of_a_job():
+    job = {"job": "a", "team": "ml", "gpus": 16, "count": 3, "throttle": 2, "topology_wait": "10m", "nvlink": "require"}
+    found = scenario(events=[{"at": "0s", "submit": job}])
+    submit = found.events[0].event
+    assert isinstance(submit, events.Submit)
+    specs = [request.spec for request in submit.requests]
+    assert {(one.array, one.throttle, one.topology_wait_ms, one.nvlink.value) for one in specs} == {
+        ("a", 2, 600_000, "require")
+    }
+
+
 def test_many_jobs_come_one_after_the_other():
     job = {"team": "ml", "gpus": 8, "hint": "require_same_host"}
     found = scenario(events=[{"at": "1m", "submit_many": {"prefix": "w", "n": 3, "every": "6m", "job": job}}])
