@@ -8,7 +8,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib.auth.decorators import login_required
-from django.db.models import Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
@@ -21,6 +20,8 @@ from scheduler.core.types import Phase
 from scheduler.models import LIVE_STATES, Job
 
 PAGE = 50
+FEW = 5000
+"""So many jobs are sorted sooner than a million is looked through for them."""
 JOB_ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}", re.ASCII)
 STATES = {phase.value: phase for phase in Phase}
 
@@ -39,13 +40,14 @@ class Chosen:
 def jobs(request: HttpRequest) -> HttpResponse:
     standing = standing_of(request)
     chosen = choose(request.GET, standing)
-    page, more = _page(selectors.jobs(chosen.wanted, standing.team_ids), chosen.after)
+    counts = _counts(chosen, standing)
+    page, more = _page(chosen, standing, counts)
     saved = list(SavedView.objects.filter(user_id=standing.user_id))
     here = _query(request.GET, after="")
     context = {
         "jobs": page,
         "chosen": chosen,
-        "counts": _counts(chosen, standing),
+        "counts": counts,
         "teams": _teams(standing),
         "older": _query(request.GET, after=page[-1].id) if more else "",
         "newer": _query(request.GET, after="") if chosen.after else "",
@@ -78,7 +80,7 @@ def job_seen(request: HttpRequest, job_id: str) -> Job:
 
 def choose(query: QueryDict, standing: Standing) -> Chosen:
     """Read the address; what it holds that there is not (a state, a priority) narrows nothing."""
-    whose = query.get("whose", "all" if standing.sees_all else "mine")
+    whose = query.get("whose", "all" if standing.answers_for_others else "mine")
     mine = whose != "all"
     priority = query.get("priority", "")
     wanted = selectors.JobFilter(
@@ -93,15 +95,18 @@ def choose(query: QueryDict, standing: Standing) -> Chosen:
     return Chosen(mine, wanted, query.get("after", ""))
 
 
-def _page(found: QuerySet[Job], after: str) -> tuple[list[Job], bool]:
+def _page(chosen: Chosen, standing: Standing, counts: list[dict[str, Any]]) -> tuple[list[Job], bool]:
     """The page behind the job ``after``, and whether there is more. A job that is not there starts at the newest."""
-    last = found.filter(pk=after).first() if JOB_ID.fullmatch(after) else None
-    if last is not None:
-        at = last.submitted_at
-        # The first condition lets the index be used.
-        found = found.filter(submitted_at__lte=at).filter(Q(submitted_at__lt=at) | Q(id__lt=last.pk))
-    rows = list(found[: PAGE + 1])
-    return rows[:PAGE], len(rows) > PAGE
+    known = sum(one["count"] for one in counts if one["chosen"])
+    bounded = any(one["more"] for one in counts if one["chosen"])
+    if not known and not bounded:
+        return [], False  # to look for what is nowhere costs the most
+    found = selectors.jobs(chosen.wanted, standing.team_ids)
+    last = None
+    if JOB_ID.fullmatch(chosen.after):
+        seen = selectors.visible_jobs(standing.team_ids).filter(pk=chosen.after)
+        last = seen.values_list("submitted_at", "pk").first()
+    return selectors.page(found, PAGE, last, few=known <= FEW and not bounded)
 
 
 def _counts(chosen: Chosen, standing: Standing) -> list[dict[str, Any]]:
@@ -124,7 +129,7 @@ def _counts(chosen: Chosen, standing: Standing) -> list[dict[str, Any]]:
             "chosen": state in chosen.wanted.states,
         }
         for state in STATES
-        if counted.get(state) or state in chosen.wanted.states or state in ("PENDING", "RUNNING")
+        if counted.get(state) or state in found.more or state in chosen.wanted.states or state in ("PENDING", "RUNNING")
     ]
 
 

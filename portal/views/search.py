@@ -34,7 +34,7 @@ def search(request: HttpRequest) -> HttpResponse:
     if text:
         wanted = selectors.JobFilter(text=text)
         found = {
-            "jobs": list(selectors.jobs(wanted, standing.team_ids)[:SHOWN]),
+            "jobs": selectors.page(selectors.jobs(wanted, standing.team_ids), SHOWN)[0],
             "hosts": list(Node.objects.filter(name__icontains=text)[:SHOWN]),
             "teams": list(QuotaNode.objects.filter(name__icontains=text, children=None)[:SHOWN]),
             "people": _people(text, standing),

@@ -13,7 +13,7 @@ from scheduler.selectors.cluster import (
 )
 from scheduler.selectors.host_health import GpuFaultSeen, HealthChange, gpu_faults, health_changes, telemetry
 from scheduler.selectors.job_counts import Counts, counts, state_counts
-from scheduler.selectors.jobs import JobFilter, job_events, jobs, jobs_named, node_events, visible_jobs
+from scheduler.selectors.jobs import JobFilter, job_events, jobs, jobs_named, node_events, page, visible_jobs
 from scheduler.selectors.live import LiveJob, live_job
 from scheduler.selectors.queue import Queue, QueueRow, queue, queue_position
 from scheduler.selectors.waits import Demand, InTheWay, demand, in_the_way
@@ -49,6 +49,7 @@ __all__ = [
     "node",
     "node_events",
     "nodes",
+    "page",
     "queue",
     "queue_position",
     "state_counts",

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from django.db.models import QuerySet, Sum, Value
+from django.db.models import Count, Sum, Value
 from django.db.models.functions import Upper
 
-from scheduler.core.types import Phase
-from scheduler.models import Job, JobCount
+from scheduler.core.types import TERMINAL
+from scheduler.models import LIVE_STATES, JobCount
 from scheduler.selectors.jobs import JobFilter, jobs
 
-MOST = 1000
-"""Where a text or a span of time is looked for, no state is counted further than this."""
+OVER = tuple(sorted(phase.value for phase in TERMINAL))
+MOST = 5000
+"""Where a text or a span of time is looked for, no more jobs that are over are counted than this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +50,13 @@ def state_counts(wanted: JobFilter, team_ids: Collection[int] | None) -> dict[st
 
 
 def _looked_for(wanted: JobFilter, team_ids: Collection[int] | None) -> Counts:
-    """Count what is found, each state by itself and up to a bound, so that a word that is everywhere costs no more."""
+    """Count what is found: of what lives all, since that is little; of what is over up to a bound, so that a word that
+    is everywhere costs no more."""
     found = jobs(wanted, team_ids).order_by()
-
-    def some(state: str) -> QuerySet[Job, str]:
-        return found.filter(state=state).values_list("state", flat=True)[: MOST + 1]
-
-    first, *others = (some(state.value) for state in Phase)
+    alive = found.filter(state__in=LIVE_STATES).values_list("state").annotate(n=Count("pk"))
+    over = found.filter(state__in=OVER).annotate(n=Value(1)).values_list("state", "n")[: MOST + 1]
     seen: dict[str, int] = {}
-    for state in first.union(*others, all=True):
-        seen[state] = seen.get(state, 0) + 1
-    return Counts({state: min(n, MOST) for state, n in seen.items()}, frozenset(s for s, n in seen.items() if n > MOST))
+    for state, n in alive.union(over, all=True):
+        seen[state] = seen.get(state, 0) + n
+    too_many = sum(seen.get(state, 0) for state in OVER) > MOST
+    return Counts(seen, frozenset(OVER) if too_many else frozenset())

@@ -13,7 +13,7 @@ from quotas.models import QuotaNode
 from scheduler import counts, selectors
 from scheduler.core.types import JobSpec
 from scheduler.models import Job, JobCount
-from scheduler.selectors import JobFilter
+from scheduler.selectors import Counts, JobFilter
 from tests.portal.people import make_tree, make_user
 from tests.scheduler.builders import row_of_job
 
@@ -27,7 +27,8 @@ def ada() -> User:
 
 
 def make(user: User, number: int, team: str = "vision", state: str = "PENDING", **fields: object) -> Job:
-    spec = JobSpec(f"J{number}", team, 8, str(fields.pop("gpu_type", "H100")), 2, 3_600_000, 0, name=f"train-{number}")
+    gpu_type, name = str(fields.pop("gpu_type", "H100")), str(fields.pop("name", f"train-{number}"))
+    spec = JobSpec(f"J{number}", team, 8, gpu_type, 2, 3_600_000, 0, name=name)
     return row_of_job(spec, QuotaNode.objects.get(name=team), user, state=state, **fields)
 
 
@@ -90,13 +91,38 @@ def test_nobody_counts_what_they_may_not_see(ada: User) -> None:
 
 
 def test_a_word_that_is_everywhere_is_counted_to_the_bound(ada: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What lives is counted to the end, of what is over a bounded number, whatever their states."""
     monkeypatch.setattr("scheduler.selectors.job_counts.MOST", 3)
     for number in range(5):
         make(ada, number)
-    make(ada, 5, state="RUNNING")
+    for number in range(5, 8):
+        make(ada, number, state="FAILED")
+    assert selectors.counts(JobFilter(text="train"), None) == Counts({"PENDING": 5, "FAILED": 3})
+    make(ada, 8, state="FAILED")
     found = selectors.counts(JobFilter(text="train"), None)
-    assert found.states == {"PENDING": 3, "RUNNING": 1}
-    assert found.more == {"PENDING"}
+    assert found == Counts({"PENDING": 5, "FAILED": 4}, frozenset({"SUCCEEDED", "FAILED", "CANCELLED"}))
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        pytest.param("run", ["big-run.v2", "trunk"], id="three letters, anywhere"),
+        pytest.param("RUN.V", ["big-run.v2"], id="three letters and a sign"),
+        pytest.param("ru", ["big-run.v2"], id="two letters, where a word begins"),
+        pytest.param("v2", ["big-run.v2"], id="a word after a dot"),
+        pytest.param("t", ["trunk"], id="one letter, where the name begins"),
+        pytest.param("n", [], id="one letter, inside a word"),
+        pytest.param("-", [], id="no letter"),
+        pytest.param("_%", [], id="what stands for anything, in the language of the database"),
+        pytest.param("J1", ["trunk"], id="the beginning of an id"),
+    ],
+)
+def test_what_a_text_finds(ada: User, text: str, found: list[str]) -> None:
+    for number, name in enumerate(("big-run.v2", "trunk")):
+        make(ada, number, name=name)
+    seen = selectors.jobs(JobFilter(text=text), None)
+    assert sorted(seen.values_list("name", flat=True)) == found
+    assert sum(selectors.state_counts(JobFilter(text=text), None).values()) == len(found)
 
 
 def test_a_count_is_one_query_that_does_not_look_at_the_jobs(ada: User) -> None:

@@ -275,7 +275,7 @@ def test_what_is_told_is_plain(show: Show) -> None:
         pytest.param({"gpu_type": "A100"}, ["j3"], id="a type"),
         pytest.param({"text": "LLAMA"}, ["j1"], id="a part of the name"),
         pytest.param({"text": "J2"}, ["j2"], id="the beginning of the id"),
-        pytest.param({"text": "%"}, [], id="a wildcard is no wildcard"),
+        pytest.param({"text": "%lama"}, [], id="a wildcard is no wildcard"),
         pytest.param({"since": clock.to_datetime(NOW + 1000)}, ["j3", "j2"], id="since, inclusive"),
         pytest.param({"until": clock.to_datetime(NOW + 1000)}, ["j1"], id="until, exclusive"),
         pytest.param({"teams": ["vision"], "states": ["RUNNING"]}, ["j3"], id="both"),

@@ -6,7 +6,6 @@ import re
 from datetime import datetime
 from typing import Any, cast
 
-from django.db.models import Q, QuerySet
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -23,7 +22,6 @@ from scheduler import requests, selectors, services
 from scheduler.core.types import Phase
 from scheduler.fields import Choice, FieldError, Text
 from scheduler.job_fields import Priority
-from scheduler.models import Job
 
 WANTED = Query(
     {
@@ -57,12 +55,10 @@ class Jobs(Endpoint):
     def get(self, request: Request) -> Response:
         asked = self.parameters
         found = selectors.jobs(_filter(asked), self.standing.team_ids)
-        if asked["cursor"] is not None:
-            found = _after(found, asked["cursor"])
-        rows = list(found[: asked["limit"] + 1])
-        page = rows[: asked["limit"]]
-        more = to_cursor(page[-1].submitted_at.isoformat(), page[-1].pk) if len(rows) > len(page) else None
-        return Response(JobPage([summary(job) for job in page], more))
+        after = _cursor(asked["cursor"]) if asked["cursor"] is not None else None
+        page, more = selectors.page(found, asked["limit"], after)
+        cursor = to_cursor(page[-1].submitted_at.isoformat(), page[-1].pk) if more else None
+        return Response(JobPage([summary(job) for job in page], cursor))
 
     @describe(
         "submitJob",
@@ -106,12 +102,12 @@ def _filter(asked: dict[str, Any]) -> selectors.JobFilter:
     )
 
 
-def _after(found: QuerySet[Job], cursor: str) -> QuerySet[Job]:
-    """The jobs older than the one that the page before ended with; the first condition lets the index be used."""
+def _cursor(cursor: str) -> tuple[datetime, str]:
+    """Where the page before ended: the time of submission and the id of its last job."""
     at, job_id = from_cursor(cursor, tuple[datetime, str])
     if at.tzinfo is None or "\0" in job_id:
         raise invalid([FieldError("cursor", "was not handed out here", "Leave it out for the first page.")])
-    return found.filter(submitted_at__lte=at).filter(Q(submitted_at__lt=at) | Q(id__lt=job_id))
+    return at, job_id
 
 
 def _idempotency_key(request: Request) -> str | None:
