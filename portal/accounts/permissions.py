@@ -57,6 +57,11 @@ class Standing:
         return self.oncall or self.administrator
 
     @property
+    def answers_for_others(self) -> bool:
+        """Whether other people's jobs are this person's to look after, so that lists begin with them."""
+        return self.sees_all or bool(self.admin_of)
+
+    @property
     def team_ids(self) -> Collection[int] | None:
         """The teams whose jobs this person sees, by id, as selectors take them; None: every team's."""
         return None if self.sees_all else frozenset(self.member_of.values())

@@ -51,12 +51,13 @@ def home(request: HttpRequest) -> HttpResponse:
 
 
 def _own(standing: Standing) -> dict[str, Any]:
-    """One's own jobs; for those who answer for everybody's, everybody's."""
-    owner = "" if standing.sees_all else standing.email
+    """One's own jobs; for those who answer for others, everybody's that they see."""
+    owner = "" if standing.answers_for_others else standing.email
     live = selectors.JobFilter(owner=owner, states=LIVE_STATES)
     counts = selectors.state_counts(live, standing.team_ids)
     return {
         "everybody": standing.sees_all,
+        "others": standing.answers_for_others,
         "jobs": list(selectors.jobs(live, standing.team_ids)[:SHOWN]),
         "ended": list(selectors.jobs(selectors.JobFilter(owner=owner, states=ENDED), standing.team_ids)[:5]),
         "running": sum(counts.get(state, 0) for state in ("RUNNING", "STOPPING")),
