@@ -1,6 +1,7 @@
 """The portal's front door: agents' syncs, sockets, and everything else to Django.
 
-The lifespan starts what a web process keeps running: its picture of the cluster and the renewals of nodes' leases.
+The lifespan starts what a web process keeps running: its picture of the cluster, the renewals of nodes' leases
+and the watch for stores that do not answer.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from nodes.protocol import LOGS_PATH, SYNC_PATH  # noqa: E402
 from portal.api import agent_app, agent_logs  # noqa: E402
 from portal.api.body_limit import App, BodyLimit, Receive, Send  # noqa: E402
 from portal.live.routing import application as sockets  # noqa: E402
+from portal.outage_watch import watch  # noqa: E402
 from scheduler import connections  # noqa: E402
 from scheduler.picture import picture  # noqa: E402
 
@@ -69,6 +71,7 @@ class Portal:
         await receive()
         allow_many_files()
         picture().start()
+        watch.start()
         self._dismiss_agents_at_the_signal()
         await send({"type": "lifespan.startup.complete"})
         await receive()
@@ -110,6 +113,7 @@ class Portal:
         if self._agents is not None:
             await self._agents.stop()
             self._agents = None
+        await asyncio.to_thread(watch.stop)
         picture().stop()
         connections.close()
 

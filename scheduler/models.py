@@ -13,6 +13,7 @@ from scheduler.core.types import TERMINAL, EventKind, Hint, Phase
 from scheduler.oncall import Act as Act
 from scheduler.oncall import MapFrame as MapFrame
 from scheduler.oncall import Reservation as Reservation
+from scheduler.oncall import StoreOutage as StoreOutage
 from scheduler.ranklogs.models import RankLog as RankLog
 
 OF_FLEET = (EventKind.HOST.value, EventKind.GPU.value, EventKind.LEADER.value, EventKind.NOTICE.value)

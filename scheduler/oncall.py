@@ -91,3 +91,15 @@ class MapFrame(models.Model):
     revision = models.BigIntegerField(primary_key=True)
     at = models.DateTimeField(db_index=True)
     state = models.JSONField()
+
+
+class StoreOutage(models.Model):
+    """A time in which a store (etcd, postgresql, redis, s3) did not answer: recorded once it did again."""
+
+    store = models.CharField(max_length=16)
+    start = models.DateTimeField()
+    end = models.DateTimeField(db_index=True)
+
+    class Meta:
+        ordering = ["-start", "-pk"]
+        constraints = [models.CheckConstraint(condition=models.Q(end__gt=models.F("start")), name="outage_has_length")]

@@ -31,7 +31,7 @@ def healthz(request: HttpRequest) -> JsonResponse:
 @require_safe
 def readyz(request: HttpRequest) -> JsonResponse:
     """200 where every store answers, else 503; which one does not is in ``stores``, why is in the log."""
-    found = _ask(CHECKS)
+    found = ask()
     ready = all(answer == "ok" for answer in found.values())
     status = 200 if ready else 503
     return JsonResponse({"status": "ready" if ready else "not ready", "stores": found}, status=status)
@@ -65,12 +65,13 @@ _asked: dict[str, Future[None]] = {}
 """The last question to each store. One that still waits is not asked again: a store that hangs holds one thread."""
 
 
-def _ask(checks: Mapping[str, Callable[[], None]]) -> dict[str, str]:
-    for name, check in checks.items():
+def ask() -> dict[str, str]:
+    """What each store answers: ``ok``, or what is wrong. Takes ``BOUND_S`` at the most."""
+    for name, check in CHECKS.items():
         if name not in _asked or _asked[name].done():
             _asked[name] = _threads.submit(check)
     until = monotonic() + BOUND_S
-    return {name: _outcome(name, until - monotonic()) for name in checks}
+    return {name: _outcome(name, until - monotonic()) for name in CHECKS}
 
 
 def _outcome(name: str, wait_s: float) -> str:

@@ -12,13 +12,15 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from portal.accounts.permissions import Standing, standing_of
+from portal.outage_watch import watch
 from portal.views import present
 from scheduler import clock
 from scheduler.checkpoints.selectors import alerts as checkpoint_alerts
 from scheduler.incidents import Incident
 from scheduler.models import Job
+from scheduler.outages import outages
 from scheduler.picture import picture
-from scheduler.selectors.incidents import alerts, incidents
+from scheduler.selectors.incidents import LOOK_BACK, Alert, alerts, incidents
 
 SHOWN = 100
 WORDS = {
@@ -81,6 +83,30 @@ class Line:
     doing: str
     jobs: list[tuple[Any, Job | None, str]]
 
+    @property
+    def start_ms(self) -> int:
+        return self.incident.start_ms
+
+
+STORES = {"etcd": "etcd", "postgresql": "PostgreSQL", "redis": "Redis", "s3": "The object storage"}
+AWAY = {
+    "etcd": "No decisions were made; what ran went on, and jobs that were submitted waited in the outbox.",
+    "postgresql": "Nobody could sign in or submit. Decisions went on; their history was copied once it was back.",
+    "redis": "Workers were not woken: decisions and history waited. What ran went on, and submissions were kept.",
+    "s3": "No logs were taken in and no checkpoints were verified; agents kept their logs until it was back.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class OutageLine:
+    """A store that did not answer for a while, and what the system did. ``meanwhile`` counts what happened."""
+
+    start_ms: int
+    end_ms: int
+    words: str
+    doing: str
+    meanwhile: str
+
 
 @login_required
 @require_safe
@@ -88,10 +114,11 @@ def page(request: HttpRequest) -> HttpResponse:
     now_ms = clock.now_ms()
     past = incidents(timezone.now())
     lines = _lines(past.incidents[:SHOWN], standing_of(request))
+    before: list[Line | OutageLine] = [line for line in lines if line.incident.end_ms is not None]
     context = {
-        "alerts": [*alerts(picture(), now_ms), *checkpoint_alerts(picture(), now_ms)],
+        "alerts": [*alerts(picture(), now_ms), *checkpoint_alerts(picture(), now_ms), *_away()],
         "now": [line for line in lines if line.incident.end_ms is None],
-        "before": [line for line in lines if line.incident.end_ms is not None],
+        "before": sorted([*before, *_outages()], key=lambda line: -line.start_ms),
         "takeovers": past.takeovers[:10],
         "cut": past.cut or len(past.incidents) > SHOWN,
         "operates": standing_of(request).operates_nodes,
@@ -102,6 +129,38 @@ def page(request: HttpRequest) -> HttpResponse:
     response = render(request, "incidents/live.html" if part else "incidents/page.html", context)
     response["Vary"] = "HX-Request"
     return response
+
+
+def _away() -> list[Alert]:
+    """The stores that do not answer this process now; the live state has an alert of its own."""
+    return [
+        Alert(f"{STORES[store]} does not answer", AWAY[store], "failed", clock.to_ms(since))
+        for store, since in watch.away.items()
+        if store != "etcd"
+    ]
+
+
+def _outages() -> list[OutageLine]:
+    return [
+        OutageLine(
+            clock.to_ms(told.outage.start),
+            clock.to_ms(told.outage.end),
+            f"{STORES[told.outage.store]} did not answer",
+            AWAY[told.outage.store],
+            _meanwhile(told.accepted, told.ended),
+        )
+        for told in outages(timezone.now() - LOOK_BACK, SHOWN)
+    ]
+
+
+def _meanwhile(accepted: int, ended: int) -> str:
+    """What happened during an outage: ``12 jobs were accepted and 3 attempts ended meanwhile.``"""
+    told = [
+        f"{accepted} job{' was' if accepted == 1 else 's were'} accepted" if accepted else "",
+        f"{ended} attempt{'' if ended == 1 else 's'} ended" if ended else "",
+    ]
+    said = " and ".join(word for word in told if word)
+    return f"{said[0].upper()}{said[1:]} meanwhile." if said else "No job was accepted and none ended meanwhile."
 
 
 def _lines(found: list[Incident], standing: Standing) -> list[Line]:

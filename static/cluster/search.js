@@ -1,5 +1,7 @@
 // Finds a host, a job or a team by what its name holds, and takes the map there.
 
+import { onKey } from "../js/keys.js";
+
 export class Search {
   constructor(field, list, scene, act) {
     this.field = field;
@@ -9,11 +11,7 @@ export class Search {
     field.addEventListener("input", () => this.show());
     field.addEventListener("keydown", (event) => this.key(event));
     field.addEventListener("blur", () => setTimeout(() => this.close(), 150));
-    document.addEventListener("keydown", (event) => {
-      if (event.key !== "f" || event.ctrlKey || event.metaKey || event.target.closest("input, textarea, select")) return;
-      event.preventDefault();
-      field.focus();
-    });
+    onKey("f", () => field.focus());
   }
 
   show() {
