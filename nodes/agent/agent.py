@@ -89,6 +89,8 @@ class Agent:
         self._misses = 0
         self._heard = False
         self._wait_s = FIRST_WAIT_S
+        self._interrupted = False
+        """The last request was given up for the sake of news, which have to be heard and answered first."""
         self._stepped = Stepped((), None)
 
     @property
@@ -160,7 +162,7 @@ class Agent:
 
     async def _sync(self) -> None:
         self._sequence += 1
-        wait_s = min(self._wait_s, self._until_wake_s())
+        wait_s = 0.0 if self._interrupted else min(self._wait_s, self._until_wake_s())
         request = SyncRequest(
             node=self.node,
             sequence=self._sequence,
@@ -172,6 +174,7 @@ class Agent:
         )
         sent_ms = self._monotonic_ms()
         answer = await self._ask(request, wait_s)
+        self._interrupted = answer is None
         if answer is None:
             return
         self._heard = True
@@ -182,21 +185,26 @@ class Agent:
         self._keep()
 
     async def _ask(self, request: SyncRequest, wait_s: float) -> SyncAnswer | None:
-        """The answer; None where the ranks or the host changed while it was waited for: that has to be told first."""
+        """The answer; None where the ranks or the host changed while it was waited for: that has to be told first.
+
+        A request that tells of such a change does not wait, and is not given up itself. Else ranks that change often
+        would keep the agent from ever hearing that its lease was renewed.
+        """
         asking = asyncio.ensure_future(self._client.sync(request, self._membership.token, self._timeout_s(wait_s)))
         news = self._news = asyncio.get_running_loop().create_future()
         try:
-            while True:
+            while not self._interrupted:
                 watch_s = WATCH_S if self._stepped.watch else None
                 await asyncio.wait([asking, news], timeout=watch_s, return_when=asyncio.FIRST_COMPLETED)
                 if asking.done():
-                    return asking.result()
+                    break
                 if news.done():
                     return None
                 told = self._stepped.gangs
                 self._step()
                 if self._stepped.gangs is not told:
                     return None
+            return await asking
         finally:
             asking.cancel()
 

@@ -12,6 +12,8 @@ import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO
 
 import structlog
 
@@ -140,7 +142,7 @@ class Images:
         self._engine = engine
         self._env = dict(env)
         self._here: set[str] = set()
-        self._running: dict[str, tuple[str, subprocess.Popen[bytes]]] = {}
+        self._running: dict[str, tuple[str, subprocess.Popen[bytes], IO[bytes]]] = {}
 
     def have(self, image: str) -> bool:
         """Whether the image is here. It is looked for first, then pulled.
@@ -153,25 +155,28 @@ class Images:
         if image not in self._running:
             self._run(image, "inspect", "image", "inspect", "--format", "{{.Id}}", image)
             return False
-        step, process = self._running[image]
+        step, process, errors = self._running[image]
         if process.poll() is None:
             return False
         del self._running[image]
-        _, errors = process.communicate()
+        with errors:
+            errors.seek(0)
+            said = errors.read().decode(errors="replace").strip()
         if process.returncode == 0:
             self._here.add(image)
             return True
         if step == "inspect":
             self._run(image, "pull", "pull", "--quiet", image)
             return False
-        raise CannotPrepare(f"{image} cannot be pulled: {errors.decode(errors='replace').strip()[-ERROR_CHARACTERS:]}")
+        raise CannotPrepare(f"{image} cannot be pulled: {said[-ERROR_CHARACTERS:]}")
 
     def _run(self, image: str, step: str, *words: str) -> None:
+        errors = TemporaryFile()  # noqa: SIM115 - read, and closed, once the command has ended
         process = subprocess.Popen(
             [self._engine, *words],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
+            stderr=errors,
             env=self._env,
         )
-        self._running[image] = (step, process)
+        self._running[image] = (step, process, errors)

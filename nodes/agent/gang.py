@@ -285,7 +285,14 @@ class Gang:
         for acknowledged in self._acknowledged.values():
             saved = acknowledged.look()
             if saved is not None and (self._saved is None or _age(saved) > _age(self._saved)):
-                self._saved = saved
+                self._saved = self._first_told(saved)
+
+    def _first_told(self, saved: Saved) -> Saved:
+        """One checkpoint that each rank tells of in its turn is reported once; a later word may acknowledge it."""
+        first = self._saved
+        if first is None or first.manifest != saved.manifest:
+            return saved
+        return msgspec.structs.replace(first, written_ms=saved.written_ms)
 
     # --- what is said of them
 

@@ -182,6 +182,7 @@ def host_name() -> str:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m nodes.agent",
+        allow_abbrev=False,
         description="The agent of one GPU host: obeys the control plane and reports to it.",
         epilog=f"Each setting can also come from {PREFIX}<NAME>, or from the file; a flag wins. The join token has no "
         f"flag. See docs/operations.md.",

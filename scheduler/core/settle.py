@@ -148,16 +148,21 @@ def _stopping(draft: Draft, job: Job, sight: Sight) -> None:
 
 def _newer_checkpoint(draft: Draft, job: Job, sight: Sight) -> attempts.Moved:
     work = sight.saved_work_ms
-    if work is None or work <= job.decision.saved_work_ms:
+    if work is None or work <= job.decision.saved_work_ms or _known(job.decision, sight):
         return job.decision, []
     return attempts.saved(job, job.decision, sight, work, draft.now_ms)
+
+
+def _known(decision: JobDecision, sight: Sight) -> bool:
+    """Whether the checkpoint that is reported has been told of: hosts differ in when exactly they saw it complete."""
+    return sight.manifest != "" and sight.manifest == decision.manifest
 
 
 def _acknowledged(draft: Draft, job: Job, decision: JobDecision, sight: Sight, events: list[Event]) -> None:
     """Every node has saved: the ranks may end now."""
     stop = decision.stop
     assert stop is not None
-    if not events and sight.saved_work_ms is not None:
+    if not events and sight.saved_work_ms is not None and not _known(job.decision, sight):
         work_ms = max(sight.saved_work_ms, decision.saved_work_ms)
         decision, events = attempts.saved(job, decision, sight, work_ms, draft.now_ms)
     until = draft.now_ms if stop.deadline_ms is None else max(draft.now_ms, stop.deadline_ms)

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from nodes.agent.agent import BACKOFF_TO_S, REPLACED, Agent
+from nodes.agent.agent import BACKOFF_TO_S, REPLACED, WATCH_S, Agent
 from nodes.agent.client import NotRegistered, Problem, Rejected, Unreachable
 from nodes.agent.observed import Observed
-from nodes.agent.simulated import Behaviour, SimulatedExecutor
+from nodes.agent.simulated import Behaviour, SimulatedExecutor, Stepped
 from nodes.agent.state import Membership
 from nodes.protocol import Inventory, RegisterAnswer, RegisterRequest, SyncAnswer, SyncRequest
 from nodes.telemetry import Telemetry
-from scheduler.core.types import Action, Notice, NoticeKind, RankState
+from scheduler.core.types import Action, GangReport, Notice, NoticeKind, RankReport, RankState
 from tests.nodes.speech import FIRST_BOOT, NODE, assignment
 
 LEASE_MS = 30_000
@@ -95,6 +95,25 @@ class ControlPlane:
             if not found or found[-1] != states:
                 found.append(states)
         return found
+
+
+class Restless:
+    """An executor of one rank whose checkpoint is a newer one each ``every_s``, without anybody's order."""
+
+    def __init__(self, loop: VirtualLoop, every_s: float) -> None:
+        self._loop = loop
+        self._every_s = every_s
+        self._told: tuple[GangReport, ...] = ()
+
+    def step(self, assignments: Any, now_ms: int) -> Stepped:
+        count = int((self._loop.time() - 1000) / self._every_s)
+        told = (GangReport("job-1", 1, (RankReport(0, RankState.RUNNING),), count + 1),)
+        if told != self._told:
+            self._told = told
+        return Stepped(self._told, None, watch=True)
+
+    def holder(self, gpu: int) -> tuple[str, int] | None:
+        return None
 
 
 class World:
@@ -264,6 +283,39 @@ def test_replaced_by_a_later_boot_it_stops_its_ranks_and_ends(world: World) -> N
     with pytest.raises(Rejected, match="a later boot"):
         world.play(script)
     assert world.executor.step((), 10**9).gangs == ()
+
+
+def _restless(every_s: float) -> World:
+    world = World(Behaviour())
+    world.agent._executor = Restless(world.loop, every_s)
+    return world
+
+
+def test_news_of_running_ranks_do_not_wait_for_the_answer_to_the_request_before() -> None:
+    world = _restless(3.0)
+
+    async def script() -> None:
+        await asyncio.sleep(29)
+
+    world.play(script)
+    first: dict[int, float] = {}
+    for at, request in world.control.requests:
+        first.setdefault(request.report.gangs[0].saved_work_ms, at - 1000)
+    assert sorted(first) == list(range(1, 11))
+    assert all(at <= 3.0 * (count - 1) + 2 * WATCH_S for count, at in first.items())
+
+
+@pytest.mark.parametrize("every_s", [0.2, 1.0, 4.0])
+def test_however_often_ranks_have_news_the_lease_is_heard_of(every_s: float) -> None:
+    world = _restless(every_s)
+
+    async def script() -> None:
+        await asyncio.sleep(3 * LEASE_MS / 1000)
+        assert world.agent._duty.held_until_ms is not None
+        assert world.agent._duty.held_until_ms > world._ms() + LEASE_MS - 6_000
+
+    world.play(script)
+    assert len(world.control.requests) <= 2 * 3 * LEASE_MS / 1000 / WATCH_S + 2, "and nobody asks without end"
 
 
 def test_any_other_rejection_is_tried_again(world: World) -> None:

@@ -1,0 +1,123 @@
+"""Agents of real hosts on this machine: programs with state directories of their own, that run ranks as processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from tests.system import ROOT, System, until
+
+WITHIN_S = 60.0
+
+
+def joining(system: System, hosts: int) -> str:
+    """A join token for so many hosts."""
+    done = subprocess.run(
+        [sys.executable, "manage.py", "join_token", "--uses", str(hosts)],
+        cwd=ROOT,
+        env=environ(system),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.strip()
+
+
+def environ(system: System) -> dict[str, str]:
+    """What the system's own programs have in their environment."""
+    return dict(system.children()["web"].environ())
+
+
+@dataclass(slots=True)
+class HostAgent:
+    """The agent of one host with two H100. ``home`` is its state directory."""
+
+    name: str
+    home: Path
+    system: System
+    join_token: str
+    rack: str = "r1"
+    gpus: int = 2
+    process: subprocess.Popen[bytes] | None = field(default=None)
+
+    def start(self) -> None:
+        self.home.mkdir(parents=True, exist_ok=True)
+        config = self.home / "agent.toml"
+        config.write_text(self._settings())
+        config.chmod(0o600)
+        given = {name: value for name, value in environ(self.system).items() if name.startswith(("AWS_", "GANGWAY_S3"))}
+        with (self.home / "agent.log").open("ab") as sink:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "nodes.agent", "--config", str(config)],
+                cwd=ROOT,
+                env={"PATH": os.environ["PATH"], "GANGWAY_AGENT_JOIN_TOKEN": self.join_token, **given},
+                stdout=sink,
+                stderr=sink,
+            )
+
+    def stop(self) -> int:
+        """End the agent alone, in order; its ranks go on."""
+        assert self.process is not None
+        self.process.terminate()
+        return self.process.wait(WITHIN_S)
+
+    def kill_with_its_ranks(self) -> None:
+        """SIGKILL to everything that runs on this host."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+        for process in self.ranks():
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        until(lambda: not self.ranks(), WITHIN_S, lambda: str(self.ranks()))
+
+    def ranks(self) -> list[psutil.Process]:
+        """The keepers and the ranks on this host."""
+        return [process for process in psutil.process_iter() if self._is_here(process)]
+
+    def close(self) -> None:
+        """End the agent and all that is left of its ranks."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(signal.SIGKILL)
+            self.process.wait()
+        for _ in range(3):  # a keeper that ends may leave a child for a moment
+            for process in self.ranks():
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
+
+    def log(self) -> str:
+        return (self.home / "agent.log").read_text(errors="replace")
+
+    def _is_here(self, process: psutil.Process) -> bool:
+        mark = str(self.home / "runs")
+        try:
+            if process.status() == psutil.STATUS_ZOMBIE:
+                return False
+            return mark in " ".join(process.cmdline()) or mark in process.environ().get("GANGWAY_RUN_DIR", "")
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            return False
+
+    def _settings(self) -> str:
+        return f"""
+url = "{self.system.url}"
+state = "{self.home}"
+pass_env = ["AWS_*", "GANGWAY_S3_URL"]
+
+[node]
+name = "{self.name}"
+az = "az1"
+rack = "{self.rack}"
+gpu_type = "H100"
+gpus = {self.gpus}
+cpus = 16
+memory_gb = 256
+scratch_gb = 100
+address = "127.0.0.1"
+"""
