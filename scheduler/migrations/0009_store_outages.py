@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('scheduler', '0007_arrays'),
+        ('scheduler', '0008_job_list'),
     ]
 
     operations = [
