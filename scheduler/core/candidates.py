@@ -13,6 +13,8 @@ from scheduler.core.quota import Branch
 from scheduler.core.types import Phase, StopCause
 from scheduler.core.waiting import Group
 
+ACTIVE = frozenset({Phase.STARTING, Phase.RUNNING})
+
 
 @dataclass(frozen=True, slots=True)
 class Rights:
@@ -50,7 +52,8 @@ class Stoppable:
         found: dict[str, Job] = {}
         for leaf, most in rights.teams:
             for victim in look(claims, leaf):
-                if victim.priority > rights.above and victim.spec.gpus <= most:
+                stands = victim.decision.phase in ACTIVE  # it may have been stopped in this plan already
+                if stands and victim.priority > rights.above and victim.spec.gpus <= most:
                     found[victim.id] = victim
         return found
 

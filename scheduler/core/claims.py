@@ -83,7 +83,10 @@ class Claims:
     def may_reclaim(self, job: Job) -> bool:
         """Whether the job's team would still be within its own with the job: it may then take back from others."""
         leaf = self._snapshot.quota.leaf(job.spec.team)
-        return not leaf.closed and self._within(leaf, job.spec.gpus)
+        if leaf.closed or not self._within(leaf, job.spec.gpus):
+            return False
+        below_floor = self.use.get(leaf, 0) + job.spec.gpus <= leaf.node.floor.get(self.gpu_type, 0)
+        return below_floor or patient(self._draft, job)
 
     def _within(self, branch: Branch, gpus: int) -> bool:
         right = self.most.get(branch, 0)
@@ -144,6 +147,16 @@ class Claims:
                 if beyond > 0:
                     over.append((branch, beyond))
         return over
+
+
+def patient(draft: Draft, job: Job) -> bool:
+    """Whether the job has waited for its team's share as long as it should: much comes free by itself."""
+    since = max(job.spec.submitted_ms, *job.decision.stopped_ms[-1:], 0)
+    until = since + draft.policy.share_patience_ms
+    if until > draft.now_ms:
+        draft.evict_again(until)
+        return False
+    return True
 
 
 def may_be_stopped(victim: Job, policy: Policy, now_ms: int) -> bool:

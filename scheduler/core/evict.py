@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from scheduler.core import attempts
 from scheduler.core.candidates import Rights, Stoppable
-from scheduler.core.claims import Claims
+from scheduler.core.claims import Claims, patient
 from scheduler.core.draft import Draft
 from scheduler.core.job import Job
 from scheduler.core.lifecycle import planned_end_ms, remaining_ms
@@ -26,8 +26,7 @@ from scheduler.core.waiting import Group, Relaxed
 
 MANY_GROUPS = 200
 EVICTIONS_A_PLAN = 8
-ALL_EVERY_MS = 15_000
-NEVER_ASKED = -(1 << 60)
+OFTEN_MS = 15_000
 
 
 class Evictions:
@@ -44,6 +43,7 @@ class Evictions:
         self._known: dict[tuple[object, ...], Known] = {}
         self._prices: dict[str, int] = {}
         self._count = 0
+        self._coming = sum(draft.snapshot.jobs[name].spec.gpus for name in draft.snapshot.stopping)
 
     def run(self) -> None:
         asking = self._asking()
@@ -58,25 +58,48 @@ class Evictions:
         self._walk(causes)
 
     def _asking(self) -> list[Group]:
-        """The groups for which rights or room may have changed. With many of them, all are asked only now and then."""
+        """The groups for which rights or room may have changed, but for those that were refused a moment ago."""
         snapshot, now = self._snapshot, self._draft.now_ms
-        groups = snapshot.waiting.groups
         again = snapshot.evict_again_ms
         if again is not None and again <= now:
             snapshot.evict_again_ms = None
         elif not snapshot.work.gained and not snapshot.work.arrived:
             return []
-        every = self._draft.policy.evict_every_ms or (ALL_EVERY_MS if len(groups) > MANY_GROUPS else 0)
-        if now < snapshot.evicted_ms + every:
-            self._draft.evict_again(snapshot.evicted_ms + every)
-            arrived = snapshot.work.arrived  # behind an older job of its group a new one would ask what was answered
-            return [group for group in groups.values() if group.priority == 0 or group.jobs[0] in arrived]
-        snapshot.evicted_ms = now
-        return list(groups.values())
+        groups = snapshot.waiting.groups
+        every = self._draft.policy.evict_every_ms or (OFTEN_MS if len(groups) > MANY_GROUPS else 0)
+        asking = []
+        for group in groups.values():
+            due = self._due_ms(group, every)
+            if due <= now:
+                asking.append(group)
+            else:
+                self._draft.evict_again(due)
+        return asking
+
+    def _due_ms(self, group: Group, every: int) -> int:
+        """From when on the group may ask: at once for P0 and where another job is at its head, soon below a floor."""
+        if not every or group.priority == 0 or group.asked_for != group.jobs[0]:
+            return 0
+        gpu_type = group.shape.gpu_type
+        leaf = self._snapshot.quota.leaf(group.team)
+        if leaf.held.get(gpu_type, 0) + group.shape.gpus <= leaf.node.floor.get(gpu_type, 0):
+            every = min(every, OFTEN_MS)
+        return group.asked_ms + every
 
     def _may_reclaim(self, group: Group) -> bool:
         gpu_type = group.shape.gpu_type
-        return gpu_type == ANY_GPU_TYPE or self._rights(gpu_type).could_reclaim(group)
+        if gpu_type == ANY_GPU_TYPE:
+            return True
+        if not (self._may_be_below_floor(group) or patient(self._draft, self._snapshot.jobs[group.jobs[0]])):
+            return False
+        return self._rights(gpu_type).could_reclaim(group)
+
+    def _may_be_below_floor(self, group: Group) -> bool:
+        """A quick no: what is being stopped does not count, and which of it is the team's own is left open."""
+        gpu_type = group.shape.gpu_type
+        leaf = self._snapshot.quota.leaf(group.team)
+        floor = leaf.node.floor.get(gpu_type, 0)
+        return bool(floor) and leaf.held.get(gpu_type, 0) + group.shape.gpus <= floor + self._coming
 
     def _outranking(self, groups: list[Group]) -> list[Group]:
         """Those whose class may take the place of something that runs."""
@@ -107,9 +130,9 @@ class Evictions:
                 self._count += 1
                 if self._count >= EVICTIONS_A_PLAN:
                     self._draft.evict_again(self._draft.now_ms + 1)
-                    self._snapshot.evicted_ms = NEVER_ASKED
                     return
             else:
+                group.asked_for, group.asked_ms = name, self._draft.now_ms
                 walk.dropped()
 
     def _could_start_wider(self, group: Group, job: Job) -> bool:

@@ -91,7 +91,8 @@ class Scratch:
             snapshot.set_reservation_intent(name, seen.bookings.get(name))
         self._remember(seen)
         # The leader has asked for all that wait whether they may evict somebody; here only newcomers are asked.
-        snapshot.evicted_ms, snapshot.evict_again_ms = snapshot.now_ms, None
+        snapshot.waiting.count_as_asked(snapshot.now_ms)
+        snapshot.evict_again_ms = None
         snapshot.work = Work()
         return snapshot
 

@@ -57,7 +57,6 @@ class Snapshot:
         self.replanned_ms: dict[str, int] = {}
         self.stopping: set[str] = set()
         self.evict_again_ms: int | None = None
-        self.evicted_ms = 0
         self.quiet_until_ms = 0
         self.reviews = 0
         self.holds_reviewed = -1

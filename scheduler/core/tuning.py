@@ -17,4 +17,5 @@ FLEET: dict[str, Any] = {
     "gathers": 2,
     "rack_wait_ms": 24 * HOUR_MS,
     "evict_every_ms": 300_000,
+    "share_patience_ms": HOUR_MS // 2,
 }

@@ -714,6 +714,8 @@ class Policy:
     """A gang that prefers one rack and says nothing itself is promised its start in one until it has waited so long."""
     evict_every_ms: int = 0
     """Waiting jobs that found no victims are asked again at most this often; new ones and P0 in every plan."""
+    share_patience_ms: int = 0
+    """A job takes back what is its team's by share once it has waited so long; what is below its floor at once."""
     stops_per_day: int = 6
     """A job that was stopped so often within a day for the sake of others is left alone for the rest of it."""
     reason_every_ms: int = 0

@@ -146,10 +146,22 @@ def natural(name: str) -> tuple[str, int, str]:
 class Group:
     """The waiting jobs of one team, priority and shape, oldest first, with keys and how long each may work.
 
-    ``reasons`` counts the reasons they carry, ``explained_ms`` is when those were last looked at.
+    ``reasons`` counts the reasons they carry, ``explained_ms`` is when those were last looked at. ``asked_for`` is the
+    job for which, at ``asked_ms``, nobody could be stopped.
     """
 
-    __slots__ = ("explained_ms", "jobs", "keys", "left_ms", "priority", "reasons", "shape", "team")
+    __slots__ = (
+        "asked_for",
+        "asked_ms",
+        "explained_ms",
+        "jobs",
+        "keys",
+        "left_ms",
+        "priority",
+        "reasons",
+        "shape",
+        "team",
+    )
 
     def __init__(self, team: str, priority: int, shape: Shape) -> None:
         self.team = team
@@ -160,6 +172,8 @@ class Group:
         self.left_ms: list[int] = []
         self.reasons: dict[Reason | None, int] = {}
         self.explained_ms = 0
+        self.asked_for = ""
+        self.asked_ms = 0
 
     def add(self, key: AgeKey, job: str, left_ms: int, reason: Reason | None) -> None:
         at = bisect_left(self.keys, key)
@@ -220,3 +234,8 @@ class Waiting:
             del named[name]
             if not named:
                 del self.by_shape[group.shape]
+
+    def count_as_asked(self, now_ms: int) -> None:
+        """Take it that nobody can be stopped for those who wait by now."""
+        for group in self.groups.values():
+            group.asked_for, group.asked_ms = group.jobs[0], now_ms

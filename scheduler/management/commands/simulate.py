@@ -24,11 +24,9 @@ from scheduler.sim.log import Line
 from scheduler.sim.log_file import CannotWrite, log_to, without_chatter
 from scheduler.sim.reading import NotAScenario
 
-REASONS_EVERY_MS = 600_000
+REASONS_EVERY_MS = 3_600_000
 """Over weeks nobody reads why a job waited at each second."""
 SHOWN_VIOLATIONS = 20
-GC_EVERY = 500_000
-"""Records are many, long-lived and free of cycles: looking for garbage among them as often as usual costs an eighth."""
 
 
 class Command(BaseCommand):
@@ -41,14 +39,14 @@ class Command(BaseCommand):
         parser.add_argument("--policy", choices=("fifo", "easy", "gangway"), default="gangway")
         parser.add_argument("--preemption", action=BooleanOptionalAction, default=True, help="stop jobs for others")
         parser.add_argument("--shares", action=BooleanOptionalAction, default=True, help="order by the quota tree")
-        parser.add_argument("--tick", type=float, default=10, help="seconds that are looked at together (10)")
+        parser.add_argument("--tick", type=float, default=30, help="seconds that are looked at together (30)")
         parser.add_argument("--days", type=float, help="end after so many days; without it with the last job's day")
         parser.add_argument("--json", action="store_true", dest="as_json", help="one JSON document on stdout")
         parser.add_argument("--log", type=Path, metavar="OUT.jsonl", help="write the decision log")
         parser.add_argument("--check", action="store_true", help="replay the decision log; exit status 1 if wrong")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        gc.set_threshold(GC_EVERY)
+        gc.disable()  # records are many, long-lived and free of cycles: looking for garbage among them costs an eighth
         plan = self._plan(options)
         checker = _Checking()
         begun = perf_counter()
