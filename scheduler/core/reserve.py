@@ -56,6 +56,7 @@ class Holds:
         self._reviewed = draft.snapshot.reviews != draft.snapshot.holds_reviewed
         self._disturbed: set[str] = set()
         self._kept_free: dict[str, set[Pool]] = {}
+        self._heads: dict[str, str] | None = {} if draft.policy.order == "easy" else None
         self.stirred = self._reviewed
         """Whether the holds are not those that the last plan left: one was dropped, or its nodes may have changed."""
         self.due_types: set[str] = set()
@@ -164,6 +165,9 @@ class Holds:
         """The holder cannot start now: from here on its promise binds; it is renewed if broken, moved up if it can."""
         name = job.id
         held = self._of[name]
+        if not self._is_head(name, held.gpu_type):
+            self.drop(name)
+            return
         if (self._reviewed and not self._whole(held)) or (not held.firm and self._late(job, held)):
             self.drop(name)
             renewed = self._start(job)
@@ -248,7 +252,7 @@ class Holds:
 
     def promise(self, group: Group, job: Job, allowed: list[str]) -> str | None:
         """Plan the job's start if there is room for one more; answers the GPU type that it was promised."""
-        if not self.room_for(group.shape):
+        if not self.room_for(group.shape) or not self._is_head(job.id, group.shape.gpu_type):
             return None
         due = job.spec.submitted_ms + self._draft.policy.reservation_after_ms
         if due > self._draft.now_ms:
@@ -259,6 +263,17 @@ class Holds:
             return None
         self._put(held)
         return held.gpu_type
+
+    def _is_head(self, name: str, gpu_type: str) -> bool:
+        """Whether the job may hold a promise: by ``easy`` the first blocked one of its GPU type alone."""
+        if self._heads is None:
+            return True
+        head = self._heads.setdefault(gpu_type, name)
+        if head == name:
+            for other, held in list(self._of.items()):
+                if held.gpu_type == gpu_type and other != name:
+                    self.drop(other)
+        return head == name
 
     def _asker(self, job: Job) -> Asker:
         return Asker(job.id, job.spec.team, job.priority)

@@ -723,4 +723,5 @@ class Policy:
     preemption: bool = True
     shares: bool = True
     order: str = "gangway"
-    """``gangway``, or for comparison ``fifo`` (by age, nothing passes) and ``easy`` (by age, one reservation)."""
+    """``gangway``, or for comparison ``fifo`` (by age, nothing passes) and ``easy`` (by age, one reservation a
+    GPU type: that of the first job that is blocked)."""

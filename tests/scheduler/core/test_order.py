@@ -96,3 +96,20 @@ def test_broken_hosts_go_on_being_filled_while_whole_ones_are_gathered() -> None
     cluster.submit("small", 4, max_runtime_ms=30 * MINUTE)
     cluster.tick()
     assert cluster.on("small") == cluster.on("b")
+
+
+def test_easy_keeps_one_reservation_the_heads() -> None:
+    cluster = Cluster("r1: 2xH100", "r2: 2xA100", order="easy")
+    for kind in ("H100", "A100"):
+        for at in range(2):
+            cluster.submit(f"busy {kind} {at}", 8, gpu_type=kind, max_runtime_ms=(at + 1) * HOUR)
+    cluster.tick()
+    for name in ("first", "second", "third"):
+        cluster.submit(name, 16, max_runtime_ms=HOUR)
+        cluster.tick(1)
+    cluster.submit("other", 16, gpu_type="A100", max_runtime_ms=HOUR)
+    cluster.tick(1)
+    assert sorted(held.job or "" for held in cluster.snapshot.reservations.held) == ["first", "other"]
+    cluster.tick(2 * 3600)
+    assert cluster.running() == ["first", "other"]
+    assert [held.job for held in cluster.snapshot.reservations.held] == ["second"]
