@@ -6,7 +6,7 @@ count, what is held for a job that waits for them does.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from math import ceil, floor
 
@@ -51,7 +51,7 @@ class Claims:
         self.most = {branch: floor(right) for branch, right in own.items()}
         self.least = {branch: ceil(right) for branch, right in own.items()}
         self.lenders = {
-            branch for branch, used in self.use.items() if not branch.children and used > self.least.get(branch, 0)
+            branch for branch, used in self.use.items() if not branch.children and used > self.most.get(branch, 0)
         }
 
     def add(self, job: Job, gpus: int) -> None:
@@ -99,16 +99,44 @@ class Claims:
         own, other = self._ways_to(self._snapshot.quota.leaf(team), lender)
         if not own or not all(self._within(branch, gpus) for branch in own):
             return 0
+        if self._below_floors(own, gpus):
+            lent = all(self.use.get(branch, 0) > self.most.get(branch, 0) for branch in other)
+            return min(self.use.get(branch, 0) - self._floor(branch) for branch in other) if lent else 0
         return min(self.use.get(branch, 0) - self.least.get(branch, 0) for branch in other)
 
-    def may_take(self, asker: Job, victim: Job, taken: dict[Branch, int]) -> bool:
-        """Whether the asker stays within its own, and those above the victim keep theirs. ``taken`` counts what the
-        asker takes already, by branch; of either, the asker may stop each by itself."""
-        quota, gpus = self._snapshot.quota, victim.spec.gpus
+    def may_take(self, asker: Job, victim: Job, so_far: Sequence[Job]) -> bool:
+        """Whether the asker stays within its own, and those above the victim keep theirs beside what it takes already;
+        of the victims, the asker may stop each by itself.
+
+        A floor is taken back from whoever holds more than its own, down to the other's floor at most: with the last of
+        its victims the other may come below its share, since gangs go whole. A share is taken back only where that
+        leaves the other its share, so that nothing swings back.
+        """
+        quota, gpus = self._snapshot.quota, asker.spec.gpus
         own, other = self._ways_to(quota.leaf(asker.spec.team), quota.leaf(victim.spec.team))
-        return all(self._within(branch, asker.spec.gpus) for branch in own) and all(
-            self.use.get(branch, 0) - taken.get(branch, 0) - gpus >= self.least.get(branch, 0) for branch in other
-        )
+        if not all(self._within(branch, gpus) for branch in own):
+            return False
+        floors = self._below_floors(own, gpus)
+        for branch in other:
+            inside = [one.spec.gpus for one in so_far if branch in quota.leaf(one.spec.team).path]
+            inside.append(victim.spec.gpus)
+            left = self.use.get(branch, 0) - sum(inside)
+            if floors:
+                spared = left >= self._floor(branch) and left + max(inside) > self.most.get(branch, 0)
+            else:
+                spared = left >= self.least.get(branch, 0)
+            if not spared:
+                return False
+        return True
+
+    def _below_floors(self, own: Iterable[Branch], gpus: int) -> bool:
+        """Whether all of these would be within their floors with so many GPUs more."""
+        return all(self.use.get(branch, 0) + gpus <= self._floor(branch) for branch in own)
+
+    def _floor(self, branch: Branch) -> int:
+        """What the branch, or those below it together, are guaranteed."""
+        inner = sum(self._floor(child) for child in branch.children)
+        return max(branch.node.floor.get(self.gpu_type, 0), inner)
 
     def _ways_to(self, leaf: Branch, theirs: Branch) -> tuple[list[Branch], list[Branch]]:
         ways = self._ways.get((leaf, theirs))

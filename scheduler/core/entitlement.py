@@ -2,8 +2,8 @@
 
 Among the children of a node that has ``t`` to give, child ``c`` with weight ``w``, floor ``f`` and wish ``d`` (what it
 holds and what it waits for, at most its ceiling) gets ``min(d, max(min(f, d), w * level))``, with the one level at
-which that adds up to ``t``, or its whole wish where all wishes fit. Floors that do not fit are kept: they protect their
-owner. Exact: Fractions.
+which that adds up to ``t``, or its whole wish where all wishes fit. A node's floor is at least those of its children
+together. Floors that do not fit are kept: they protect their owner. Exact: Fractions.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ from scheduler.core.quota import Branch
 def entitlements(root: Branch, gpu_type: str, total: int, wanted: Mapping[Branch, int]) -> dict[Branch, Fraction]:
     """By branch, in GPUs. ``wanted`` maps each leaf to what it holds and waits for; ``total`` is the usable fleet."""
     wishes: dict[Branch, int] = {}
+    floors: dict[Branch, int] = {}
     _wish(root, gpu_type, wanted, wishes)
+    _guarantee(root, gpu_type, wishes, floors)
     own: dict[Branch, Fraction] = {root: Fraction(min(total, wishes[root]))}
-    _divide(root, gpu_type, wishes, own)
+    _divide(root, wishes, floors, own)
     return own
 
 
@@ -32,18 +34,21 @@ def _wish(branch: Branch, gpu_type: str, wanted: Mapping[Branch, int], wishes: d
     return wish
 
 
-def _divide(branch: Branch, gpu_type: str, wishes: dict[Branch, int], own: dict[Branch, Fraction]) -> None:
+def _guarantee(branch: Branch, gpu_type: str, wishes: dict[Branch, int], floors: dict[Branch, int]) -> int:
+    """What the branch, or those below it together, are guaranteed of what they want."""
+    inner = sum(_guarantee(child, gpu_type, wishes, floors) for child in branch.children)
+    floors[branch] = min(max(branch.node.floor.get(gpu_type, 0), inner), wishes[branch])
+    return floors[branch]
+
+
+def _divide(branch: Branch, wishes: dict[Branch, int], floors: dict[Branch, int], own: dict[Branch, Fraction]) -> None:
     children = branch.children
     if not children:
         return
-    claims = [(child.node.share, _floor(child, gpu_type, wishes), wishes[child]) for child in children]
+    claims = [(child.node.share, floors[child], wishes[child]) for child in children]
     for child, part in zip(children, divide(own[branch], claims), strict=True):
         own[child] = part
-        _divide(child, gpu_type, wishes, own)
-
-
-def _floor(branch: Branch, gpu_type: str, wishes: dict[Branch, int]) -> int:
-    return min(branch.node.floor.get(gpu_type, 0), wishes[branch])
+        _divide(child, wishes, floors, own)
 
 
 def divide(total: Fraction, claims: list[tuple[Fraction, int, int]]) -> list[Fraction]:

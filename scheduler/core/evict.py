@@ -177,16 +177,9 @@ class Evictions:
         candidates = self._candidates.get(rights)
         if candidates is None:
             candidates = self._candidates[rights] = self._stoppable.candidates(rights, claims)
-        quota = self._snapshot.quota
 
         def may_stop(victim: Job, so_far: Sequence[Job]) -> bool:
-            if cause is not StopCause.RECLAIM:
-                return True
-            taken: dict[Branch, int] = {}
-            for other in so_far:
-                for branch in quota.leaf(other.spec.team).path:
-                    taken[branch] = taken.get(branch, 0) + other.spec.gpus
-            return claims.may_take(job, victim, taken)
+            return cause is not StopCause.RECLAIM or claims.may_take(job, victim, so_far)
 
         forced = self._below_ceilings(claims, job, candidates, may_stop)
         if forced is None:

@@ -11,10 +11,12 @@ from tests.scheduler.core.exact.fleets import NOW_MS, Fleet, Ran
 
 @dataclass
 class Rights:
-    """``victims`` may be stopped, each by itself; of a team in ``most`` no more GPUs than that altogether."""
+    """``victims`` may be stopped, each by itself; of a team in ``most`` no more GPUs than that altogether, and of one
+    in ``beyond`` less than that before the last (the largest) of its victims."""
 
     victims: list[Ran]
     most: dict[str, int] = field(default_factory=dict)
+    beyond: dict[str, Fraction] = field(default_factory=dict)
 
 
 def by_share(fleet: Fleet) -> Rights | None:
@@ -26,7 +28,13 @@ def by_share(fleet: Fleet) -> Rights | None:
     own = _owned(fleet, {**held, asker.team: held[asker.team] + asker.gpus})
     if held[asker.team] + asker.gpus > floor(own[asker.team]):
         return None
-    lent = {name: gpus - ceil(own[name]) for name, gpus in held.items() if name != asker.team}
+    floors = {team.name: team.floor.get("H100", 0) for team in fleet.teams}
+    others = {name: gpus for name, gpus in held.items() if name != asker.team}
+    lent = {name: gpus - ceil(own[name]) for name, gpus in others.items()}
+    beyond: dict[str, Fraction] = {}
+    if held[asker.team] + asker.gpus <= floors[asker.team]:
+        lent = {name: gpus - floors[name] for name, gpus in others.items() if gpus > own[name]}
+        beyond = {name: gpus - own[name] for name, gpus in others.items()}
     run = {team.name: team.min_runtime_ms for team in fleet.teams}
     victims = [
         job
@@ -35,7 +43,7 @@ def by_share(fleet: Fleet) -> Rights | None:
         and NOW_MS - job.started_ms >= run[job.spec.team]
         and not (job.spec.priority == 0 < asker.priority)
     ]
-    return Rights(victims, lent)
+    return Rights(victims, lent, beyond)
 
 
 def by_class(fleet: Fleet) -> Rights:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import ceil
 
 from ortools.sat.python import cp_model
 
@@ -138,7 +139,19 @@ def victims(fleet: Fleet, rights: Rights) -> Answer | None:
     for name, most in rights.most.items():
         mine = [job for job in rights.victims if job.spec.team == name]
         made.model.add(sum(job.spec.gpus * made.stop[job.spec.id] for job in mine) <= max(0, most))
+        if mine and name in rights.beyond:
+            _last_alone_passes(made, mine, ceil(rights.beyond[name]) - 1)
     return made.solve()
+
+
+def _last_alone_passes(made: Model, mine: list[Ran], most: int) -> None:
+    """Without the largest of those stopped, no more GPUs than ``most`` are taken."""
+    total = sum(job.spec.gpus * made.stop[job.spec.id] for job in mine)
+    last = {job.spec.id: made.model.new_bool_var(f"last {job.spec.id}") for job in mine}
+    made.model.add(sum(last.values()) <= 1)
+    for name, chosen in last.items():
+        made.model.add_implication(chosen, made.stop[name])
+    made.model.add(total - sum(job.spec.gpus * last[job.spec.id] for job in mine) <= most)
 
 
 def moves(fleet: Fleet, movable: list[Ran]) -> Answer | None:
