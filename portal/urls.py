@@ -5,7 +5,19 @@ from django.urls import URLPattern, URLResolver, include, path
 from portal.adminsite.registered import administration
 from portal.api.health import healthz, readyz
 from portal.api.metrics import metrics
-from portal.views import cluster, host, incidents, job, job_changes, jobs, planned, quota_edit, quotas, saved_views
+from portal.views import (
+    cluster,
+    host,
+    incidents,
+    job,
+    job_changes,
+    job_output,
+    jobs,
+    planned,
+    quota_edit,
+    quotas,
+    saved_views,
+)
 from portal.views.audit import audit
 from portal.views.bulk import bulk
 from portal.views.home import home
@@ -38,6 +50,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("submit/outlook/", outlook, name="submit-outlook"),
     path("submit/fields/", filled, name="submit-fields"),
     path("jobs/<str:job_id>/", job.job, name="job"),
+    path("jobs/<str:job_id>/output/", job_output.index, name="job-output"),
+    path("jobs/<str:job_id>/output/<int:attempt>/<int:rank>/", job_output.download, name="job-output-download"),
     path("jobs/<str:job_id>/change/", job_changes.change, name="job-change"),
     path("jobs/<str:job_id>/again/", job_changes.again, name="job-again"),
     path("jobs/<str:job_id>/cancel/", job.cancel, name="job-cancel"),

@@ -131,6 +131,17 @@ def gib(mib: float) -> str:
     return f"{mib / 1024:.0f}"
 
 
+@register.filter(name="bytes")
+def byte_words(size: int | None) -> str:
+    """A number of bytes in the unit that suits it: ``512 B``, ``1.4 GB``."""
+    if size is None:
+        return NO_VALUE
+    for unit, per in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if size >= per:
+            return f"{size / per:.1f}\u202f{unit}"
+    return f"{size}\u202fB"
+
+
 @register.filter
 def ranges(indices: list[int] | tuple[int, ...]) -> str:
     """Ascending indices as people write them: ``0–3, 6``."""

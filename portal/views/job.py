@@ -23,10 +23,12 @@ from portal.views.jobs import job_seen
 from portal.views.operate import reason_of
 from portal.views.timeline import Attempt, Whom, attempts, beneficiaries, lost
 from scheduler import clock, connections, selectors, services
+from scheduler.checkpoints.selectors import checkpoints
 from scheduler.core.types import TERMINAL, Phase
 from scheduler.models import Job
 
 MOST_EVENTS = 2000
+MOST_CHECKPOINTS = 12
 
 
 @login_required
@@ -67,6 +69,20 @@ def _context(request: HttpRequest, found: Job) -> dict[str, Any]:
         "array_counts": _of_array(found, standing),
         "freshness": present.freshness(),
         "now_ms": now_ms,
+        **_checkpoints(found),
+    }
+
+
+def _checkpoints(found: Job) -> dict[str, Any]:
+    """The newest of its checkpoints, and what it asked for; nothing of a job that saves nothing."""
+    asked = found.core_spec.get("checkpoint")
+    if not asked:
+        return {}
+    shown = checkpoints(found.pk)
+    return {
+        "saves": {"every": asked.get("every_ms"), "keep": asked.get("retain_last_n", 3)},
+        "checkpoints": shown[:MOST_CHECKPOINTS],
+        "more_checkpoints": len(shown[MOST_CHECKPOINTS:]),
     }
 
 

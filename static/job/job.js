@@ -19,6 +19,12 @@ function refresh() {
   }, Math.max(0, asked + AGAIN_MS - performance.now()));
 }
 
+// That a log has grown changes nothing in the words of the page: the panel of the output asks for it.
+function hear(message) {
+  if (message.type === "logged") document.dispatchEvent(new CustomEvent("job:logged", { detail: message }));
+  else refresh();
+}
+
 function freshness(state, since) {
   last = [state, since];
   const badge = part().querySelector("[data-live]");
@@ -41,5 +47,5 @@ document.body.addEventListener("htmx:afterSwap", (event) => {
 sayIfMoved();
 
 if (part().querySelector("[data-live]")) {
-  new LiveView(`/ws/jobs/${part().dataset.job}/`, { snapshot: refresh, delta: refresh, other: refresh, freshness });
+  new LiveView(`/ws/jobs/${part().dataset.job}/`, { snapshot: refresh, delta: refresh, other: hear, freshness });
 }
