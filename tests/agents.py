@@ -37,27 +37,35 @@ def environ(system: System) -> dict[str, str]:
 
 @dataclass(slots=True)
 class HostAgent:
-    """The agent of one host with two H100. ``home`` is its state directory."""
+    """The agent of one host with two H100. ``home`` is its state directory.
+
+    ``given`` is what it finds in its environment beside the path; ``more`` are further lines of its settings.
+    """
 
     name: str
     home: Path
-    system: System
+    url: str
     join_token: str
-    rack: str = "r1"
-    gpus: int = 2
-    process: subprocess.Popen[bytes] | None = field(default=None)
+    given: dict[str, str] = field(default_factory=dict)
+    more: str = ""
+    process: subprocess.Popen[bytes] | None = None
+
+    @classmethod
+    def of(cls, system: System, name: str, home: Path, join_token: str) -> HostAgent:
+        """One whose ranks reach the system's object storage."""
+        given = {name: value for name, value in environ(system).items() if name.startswith(("AWS_", "GANGWAY_S3"))}
+        return cls(name, home, system.url, join_token, given)
 
     def start(self) -> None:
         self.home.mkdir(parents=True, exist_ok=True)
         config = self.home / "agent.toml"
         config.write_text(self._settings())
         config.chmod(0o600)
-        given = {name: value for name, value in environ(self.system).items() if name.startswith(("AWS_", "GANGWAY_S3"))}
         with (self.home / "agent.log").open("ab") as sink:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "nodes.agent", "--config", str(config)],
                 cwd=ROOT,
-                env={"PATH": os.environ["PATH"], "GANGWAY_AGENT_JOIN_TOKEN": self.join_token, **given},
+                env={"PATH": os.environ["PATH"], "GANGWAY_AGENT_JOIN_TOKEN": self.join_token, **self.given},
                 stdout=sink,
                 stderr=sink,
             )
@@ -68,11 +76,15 @@ class HostAgent:
         self.process.terminate()
         return self.process.wait(WITHIN_S)
 
-    def kill_with_its_ranks(self) -> None:
-        """SIGKILL to everything that runs on this host."""
+    def kill(self) -> None:
+        """SIGKILL to the agent alone."""
         assert self.process is not None
         self.process.kill()
         self.process.wait()
+
+    def kill_with_its_ranks(self) -> None:
+        """SIGKILL to everything that runs on this host."""
+        self.kill()
         for process in self.ranks():
             with suppress(psutil.NoSuchProcess):
                 process.kill()
@@ -106,16 +118,17 @@ class HostAgent:
 
     def _settings(self) -> str:
         return f"""
-url = "{self.system.url}"
+url = "{self.url}"
 state = "{self.home}"
+{self.more}
 pass_env = ["AWS_*", "GANGWAY_S3_URL"]
 
 [node]
 name = "{self.name}"
 az = "az1"
-rack = "{self.rack}"
+rack = "r1"
 gpu_type = "H100"
-gpus = {self.gpus}
+gpus = 2
 cpus = 16
 memory_gb = 256
 scratch_gb = 100

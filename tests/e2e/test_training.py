@@ -41,7 +41,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
 @pytest.fixture(scope="module")
 def agents(system: System, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[HostAgent]]:
     home, token = tmp_path_factory.mktemp("agents"), joining(system, HOSTS)
-    made = [HostAgent(f"host-{number}", home / f"h{number}", system, token) for number in range(1, HOSTS + 1)]
+    made = [HostAgent.of(system, f"host-{number}", home / f"h{number}", token) for number in range(1, HOSTS + 1)]
     try:
         for agent in made:
             agent.start()
