@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import structlog
 
+from nodes.agent.nvml import Nvml
 from nodes.agent.settings import Declared, SettingsUnusable, host_name
 from nodes.protocol import Inventory
 
@@ -31,28 +32,12 @@ class Gpus:
     nvlink: bool
 
 
-def find_gpus() -> Gpus | None:
+def found(nvml: Nvml | None) -> Gpus | None:
     """The GPUs as NVML tells them; None where there is no NVML, or no GPU."""
-    try:
-        import pynvml
-    except ImportError:
+    devices = nvml.devices() if nvml is not None else []
+    if nvml is None or not devices:
         return None
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError as error:
-        log.info("no GPUs by NVML", error=str(error))
-        return None
-    try:
-        handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
-        if not handles:
-            return None
-        return Gpus(
-            model(_text(pynvml.nvmlDeviceGetName(handles[0]))),
-            tuple(_text(pynvml.nvmlDeviceGetUUID(handle)) for handle in handles),
-            _has_nvlink(pynvml, handles[0]),
-        )
-    finally:
-        pynvml.nvmlShutdown()
+    return Gpus(model(devices[0].name), tuple(device.uuid for device in devices), nvml.has_nvlink())
 
 
 def model(name: str) -> str:
@@ -109,14 +94,3 @@ def _memory_gb() -> int:
         if name == "MemTotal":
             return max(1, int(rest.split()[0]) * 1024 // GB)
     return 1
-
-
-def _has_nvlink(pynvml: object, handle: object) -> bool:
-    try:
-        return bool(pynvml.nvmlDeviceGetNvLinkState(handle, 0))  # type: ignore[attr-defined]
-    except pynvml.NVMLError:  # type: ignore[attr-defined]
-        return False
-
-
-def _text(value: str | bytes) -> str:
-    return value.decode() if isinstance(value, bytes) else value

@@ -55,6 +55,10 @@ class Nvml:
             found.append(Device(index, uuid, bus_of(pci) or pci, name))
         return found
 
+    def has_nvlink(self) -> bool:
+        """Whether the GPUs are linked with each other."""
+        return bool(self._asked(self._library.nvmlDeviceGetNvLinkState, self._handles[0], 0))
+
     def readings(self, last_xid: dict[int, int]) -> tuple[GpuReading, ...]:
         """What each GPU reads now; one that fell off the bus reads nothing."""
         return tuple(self._reading(index, handle, last_xid.get(index)) for index, handle in self._handles.items())

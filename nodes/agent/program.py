@@ -31,13 +31,13 @@ from nodes.agent.duty import Duty
 from nodes.agent.environment import chosen, of_the_host
 from nodes.agent.executor import HostExecutor
 from nodes.agent.fleet import TOKEN_BYTES, behaviour
-from nodes.agent.inventory import Gpus, find_gpus, inventory
+from nodes.agent.inventory import Gpus, found, inventory
 from nodes.agent.kmsg import KernelLog, booted_ms
 from nodes.agent.launcher import Launcher
 from nodes.agent.logs import Shipper
 from nodes.agent.memory import Memory
 from nodes.agent.notices import watch
-from nodes.agent.nvml import opened
+from nodes.agent.nvml import Nvml, opened
 from nodes.agent.outputs import Outputs
 from nodes.agent.processes import ProcessLauncher
 from nodes.agent.retired import Retired
@@ -89,6 +89,7 @@ class Program:
     retired: Retired
     lock: int
     trust: ssl.SSLContext | bool
+    nvml: Nvml | None
 
     @classmethod
     def prepared(cls, settings: Settings) -> Program:
@@ -104,7 +105,8 @@ class Program:
         runs = home / "runs"
         for directory in (scratch, runs):
             directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        gpus = find_gpus()
+        nvml = opened()
+        gpus = found(nvml)
         node = inventory(settings.node, gpus, scratch, settings.url)
         state = State(home, lambda: secrets.token_urlsafe(TOKEN_BYTES))
         state.begin([node.name])
@@ -113,7 +115,7 @@ class Program:
             executor: Executor = SimulatedExecutor(behaviour)
         else:
             executor = HostExecutor(runs, scratch, _launcher(settings, node, gpus, memory.lease_file), retired)
-        return cls(settings, node, state, memory, memory.recall(), executor, retired, lock, trust)
+        return cls(settings, node, state, memory, memory.recall(), executor, retired, lock, trust, nvml)
 
     async def run(self) -> None:
         """Serve until a signal asks for the end.
@@ -163,7 +165,7 @@ class Program:
 
     def _watchers(self) -> Watchers:
         """What reads the host. Its GPUs are known by their addresses as declared, else as NVML tells them."""
-        nvml, kept = opened(), Kept(Path(self.settings.state).absolute())
+        nvml, kept = self.nvml, Kept(Path(self.settings.state).absolute())
         told = kept.load()
         buses = [bus_of(address) or "" for address in self.settings.node.gpu_buses]
         if not buses and nvml is not None:

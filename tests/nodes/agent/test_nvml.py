@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from nodes.agent import nvml
+from nodes.agent.inventory import found
 from nodes.telemetry import GpuReading, Telemetry, problems
 
 
@@ -47,6 +48,10 @@ class Library:
 
     def nvmlDeviceGetName(self, handle: int) -> bytes:
         return b"NVIDIA H100 80GB HBM3"
+
+    def nvmlDeviceGetNvLinkState(self, handle: int, link: int) -> int:
+        self._lives(handle)
+        return 1
 
     def _lives(self, handle: int) -> None:
         if handle in self.broken:
@@ -130,3 +135,13 @@ def test_a_host_without_a_driver_has_none(monkeypatch: pytest.MonkeyPatch) -> No
 )
 def test_what_no_host_reads_is_refused(telemetry: Telemetry, field: str) -> None:
     assert [name for name, _ in problems(telemetry, 8)] == [field]
+
+
+def test_the_inventory_is_what_nvml_tells() -> None:
+    gpus = found(nvml.Nvml(Library()))
+    assert gpus is not None
+    assert gpus.nvlink and len(gpus.uuids) == Library().nvmlDeviceGetCount()
+
+
+def test_without_nvml_the_inventory_has_to_be_declared() -> None:
+    assert found(None) is None

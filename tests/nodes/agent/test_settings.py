@@ -8,6 +8,7 @@ import pytest
 
 from nodes.agent.inventory import Gpus, address_towards, inventory, model
 from nodes.agent.settings import Declared, Mount, SettingsUnusable, read
+from tests.system import ROOT
 
 FILE = """
 url = "https://gangway.example.com"
@@ -82,6 +83,11 @@ def test_what_is_refused_and_how(file: Path, change: tuple[str, str], words: str
     with pytest.raises(SettingsUnusable) as refused:
         read(["--config", str(file)], {})
     assert words in str(refused.value)
+
+
+def test_the_example_is_one() -> None:
+    found = read(["--config", str(ROOT / "examples" / "agent.toml")], {})
+    assert (found.executor, found.node.rack, found.mounts) == ("docker", "r07", (Mount("/data", "/data"),))
 
 
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
