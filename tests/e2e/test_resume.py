@@ -32,7 +32,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
 
 @pytest.fixture(scope="module")
 def host(system: System, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostAgent]:
-    agent = HostAgent("host-1", tmp_path_factory.mktemp("host"), system, joining(system, 1))
+    agent = HostAgent.of(system, "host-1", tmp_path_factory.mktemp("host"), joining(system, 1))
     try:
         agent.start()
         with system.client("admin") as client:
