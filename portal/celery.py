@@ -33,6 +33,7 @@ app.conf.task_routes = {
     "scheduler.tasks.sweep_outbox": {"queue": "recording"},
     "scheduler.tasks.refresh_forecast": {"queue": "default"},
     "scheduler.tasks.look_at_checkpoints": {"queue": "default"},
+    "scheduler.tasks.prune_logs": {"queue": "default"},
     "scheduler.tasks.fold_counts": {"queue": "recording"},
     "scheduler.tasks.keep_frames": {"queue": "default"},
     "scheduler.tasks.let_go": {"queue": "default"},

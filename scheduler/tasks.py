@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from time import monotonic
 
 import structlog
 from celery import shared_task
 from celery.signals import worker_shutdown
+from django.conf import settings
 from redis import RedisError
 
 from scheduler import (
@@ -24,8 +26,11 @@ from scheduler import (
     wakeups,
 )
 from scheduler.checkpoints import services as checkpoints
+from scheduler.objects import ObjectsUnavailable
 from scheduler.picture import picture
 from scheduler.policy import live_policy
+from scheduler.ranklogs import retention as ranklogs
+from scheduler.ranklogs.archive import Archive
 from scheduler.store.base import StoreUnavailable
 
 log = structlog.get_logger(__name__)
@@ -89,6 +94,18 @@ def look_at_checkpoints() -> None:
     wakeups.looking.clear()
     while checkpoints.look_at_due(connections.objects(), lambda: clock.to_datetime(clock.now_ms())):
         pass
+
+
+@shared_task
+def prune_logs() -> None:
+    """Remove the logs of jobs that ended long ago."""
+    archive = Archive(connections.objects, settings.LOGS_BUCKET)
+    keep = timedelta(days=settings.LOGS_KEPT_DAYS)
+    try:
+        while ranklogs.prune(archive, clock.to_datetime(clock.now_ms()), keep):
+            pass
+    except ObjectsUnavailable as error:
+        log.warning("old logs stay: object storage is away", error=str(error))
 
 
 @shared_task

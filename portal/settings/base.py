@@ -23,6 +23,8 @@ S3_URL = os.environ.get("GANGWAY_S3_URL", "http://127.0.0.1:9000")
 LOGS_BUCKET = os.environ.get("GANGWAY_LOGS_BUCKET", "gangway-logs")
 LOG_LIMIT_BYTES = int(os.environ.get("GANGWAY_LOG_LIMIT_MB", "16")) * 1024 * 1024
 """What is kept of the log of one rank of one attempt."""
+LOGS_KEPT_DAYS = int(os.environ.get("GANGWAY_LOGS_KEPT_DAYS", "30"))
+"""For how long after a job's end its logs are kept."""
 
 SECRET_KEY = os.environ.get("GANGWAY_SECRET_KEY", "")
 DEBUG = False
@@ -196,6 +198,7 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": 2.0,
         "options": {"expires": 2.0},
     },
+    "prune logs": {"task": "scheduler.tasks.prune_logs", "schedule": 3600.0, "options": {"expires": 3600.0}},
     "look at checkpoints": {
         "task": "scheduler.tasks.look_at_checkpoints",
         "schedule": 5.0,

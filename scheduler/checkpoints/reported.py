@@ -8,7 +8,7 @@ from datetime import datetime
 from scheduler import clock
 from scheduler.checkpoints.layout import home, place_named
 from scheduler.checkpoints.models import Checkpoint, State
-from scheduler.core.types import Event, EventKind, Phase
+from scheduler.core.types import Event, EventKind
 from scheduler.models import Job
 from scheduler.objects import Address
 
@@ -19,13 +19,14 @@ AHEAD_MS = 60_000
 
 
 def note(events: Iterable[Event], jobs: Mapping[str, Job], now: datetime) -> bool:
-    """Keep the checkpoints that were reported, and have the newest of a job that goes back to the queue looked at
-    again. Whether there is anything to look at. The same events again change nothing.
+    """Keep the checkpoints that were reported, and have the newest of a job whose attempt is over looked at again.
+
+    Whether there is anything to look at. The same events again change nothing.
     """
     told = [(event, jobs[event.job]) for event in events if event.job is not None and event.job in jobs]
     rows = [_row(event, job, now) for event, job in told if _names_one(event)]
     Checkpoint.objects.bulk_create(rows, ignore_conflicts=True)
-    returned = [job.pk for event, job in told if _returns(event)]
+    returned = [job.pk for event, job in told if event.kind is EventKind.RELEASE]
     again = [pk for job_id in returned if (pk := _newest_good(job_id)) is not None]
     if again:
         Checkpoint.objects.filter(pk__in=again, look_at=None).update(look_at=now)
@@ -36,10 +37,6 @@ def _names_one(event: Event) -> bool:
     if event.kind is not EventKind.CHECKPOINT:
         return False
     return 0 < len(str(event.detail.get("manifest", "")).encode()) <= MOST_MANIFEST
-
-
-def _returns(event: Event) -> bool:
-    return event.kind is EventKind.RELEASE and event.detail.get("phase") == Phase.PENDING
 
 
 def _newest_good(job_id: str) -> int | None:

@@ -21,6 +21,7 @@ from scheduler.checkpoints import retention
 from scheduler.checkpoints.layout import Place, place_named
 from scheduler.checkpoints.models import Checkpoint, State
 from scheduler.checkpoints.reported import home_of
+from scheduler.checkpoints.sweep import sweep
 from scheduler.checkpoints.verify import Torn, Whole, verify
 from scheduler.core import types
 from scheduler.core.types import TERMINAL
@@ -108,7 +109,10 @@ def _look(objects: Objects, row: Checkpoint, place: Place, now: Callable[[], dat
         log.error("a checkpoint is torn", manifest=row.manifest, why=str(torn))
         _fall_back(objects, row, str(torn), now)
     else:
+        again = row.state == State.GOOD
         _write(row, State.GOOD, "", now(), whole)
+        if again:  # its attempt has ended
+            sweep(objects, row.job_id, now())
         retention.let_go_of_old(row.job_id, now())
         _measure(row.job_id)
 
