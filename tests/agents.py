@@ -56,8 +56,14 @@ class HostAgent:
         given = {name: value for name, value in environ(system).items() if name.startswith(("AWS_", "GANGWAY_S3"))}
         return cls(name, home, system.url, join_token, given)
 
+    @property
+    def kernel_log(self) -> Path:
+        """What the host's kernel tells."""
+        return self.home / "kmsg"
+
     def start(self) -> None:
         self.home.mkdir(parents=True, exist_ok=True)
+        self.kernel_log.touch()
         config = self.home / "agent.toml"
         config.write_text(self._settings())
         config.chmod(0o600)
@@ -122,8 +128,10 @@ url = "{self.url}"
 state = "{self.home}"
 {self.more}
 pass_env = ["AWS_*", "GANGWAY_S3_URL"]
+kernel_log = "{self.kernel_log}"
 
 [node]
+gpu_buses = ["0000:10:1c.0", "0000:10:1d.0"]
 name = "{self.name}"
 az = "az1"
 rack = "r1"

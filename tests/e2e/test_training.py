@@ -55,6 +55,11 @@ def agents(system: System, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.fixture(scope="module")
 def objects(system: System) -> Any:
+    return bucket(system)
+
+
+def bucket(system: System) -> Any:
+    """A client of the system's object storage, with a bucket for checkpoints in it."""
     given = environ(system)
     client = boto3.client(
         "s3",
@@ -77,18 +82,32 @@ class Training:
     job: str
 
     @classmethod
-    def submitted(cls, client: httpx.Client, objects: Any, name: str, step_seconds: float) -> Training:
+    def submitted(
+        cls,
+        client: httpx.Client,
+        objects: Any,
+        name: str,
+        step_seconds: float,
+        gpus: int = 8,
+        steps: int = STEPS,
+    ) -> Training:
         body = _job(
             name,
             TEAM,
             [
                 *(sys.executable, str(ROOT / "examples" / "train_numpy.py")),
-                *("--steps", str(STEPS), "--save-every", str(SAVE_EVERY), "--step-seconds", str(step_seconds)),
+                *("--steps", str(steps), "--save-every", str(SAVE_EVERY), "--step-seconds", str(step_seconds)),
             ],
             checkpoint={"path": f"s3://{BUCKET}/runs/", "interval_minutes": 1},
             env={"OPENBLAS_NUM_THREADS": "1"},
+            gpus=gpus,
         )
         return cls(client, objects, _submit(client, body))
+
+    def cancel(self) -> None:
+        """End it, whatever it does, and wait for that."""
+        self.client.post(f"/api/v1/jobs/{self.job}/cancel")
+        until(lambda: self.state() == "CANCELLED", 60, self.story)
 
     def state(self) -> str:
         return str(self.client.get(f"/api/v1/jobs/{self.job}").json()["state"])
@@ -193,13 +212,13 @@ def no_step_is_skipped(training: Training) -> None:
         assert begun < min(training.saved(attempt)) <= begun + SAVE_EVERY
 
 
-def _job(name: str, team: str, command: list[str], **more: Any) -> dict[str, Any]:
+def _job(name: str, team: str, command: list[str], gpus: int = 8, **more: Any) -> dict[str, Any]:
     return {
         "name": name,
         "team": team,
         "image": "unused",
         "command": command,
-        "resources": {"gpu_count": 8, "gpu_type": "H100"},
+        "resources": {"gpu_count": gpus, "gpu_type": "H100"},
         "max_runtime_hours": 1,
         **more,
     }
