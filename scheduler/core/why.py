@@ -118,6 +118,8 @@ class Why:
         fresh_only = scarce is None and every > 0 and now < group.explained_ms + every
         if not fresh_only:
             group.explained_ms = now
+        elif None not in group.reasons:
+            return
         by_limit: dict[int, Reason] = {}
         for name in list(group.jobs):
             job = snapshot.jobs[name]
