@@ -34,6 +34,7 @@ bench: $(DEV)
 
 bench-e2e: $(DEV)
 	$(BIN)/python -m benchmarks.e2e
+	$(BIN)/python -m benchmarks.sockets
 	$(BIN)/python -m benchmarks.jobs_page
 
 # The locks: what a clean environment of this Python resolves the .in files to today.

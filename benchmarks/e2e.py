@@ -9,17 +9,10 @@ watch on the state store itself.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
-import os
-import signal
-import socket
-import subprocess
 import sys
-import tempfile
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -27,28 +20,24 @@ from typing import Any
 import httpx
 import psutil
 
-from benchmarks.table import Figure, show
+from benchmarks.running import NotRun, as_person, running, web_process
+from benchmarks.table import Figure, quantile, show
 from benchmarks.watching import Watcher
 
 CLIENTS, JOBS, RATE = 4, 1_000, 20.0
 IDLE_S = 30.0
 SETTLE_S = 10.0
 """How long the fleet is left alone before it is measured: its registrations are still being recorded."""
-UP_WITHIN_S = 300.0
 BOUND_WITHIN_S = 60.0
 RUNTIME_S = 30
 SIZES = (1, 1, 1, 1, 1, 2, 4, 8, 8, 16)
 """GPUs of the jobs, in equal parts: half of one GPU, as in the published traces, and one in ten of several hosts."""
 
 
-class NotRun(Exception):
-    """The benchmark could not be done. The message is one line."""
-
-
 def main() -> int:
     arguments = _arguments()
     try:
-        with _system(arguments.data, arguments.fleet) as data:
+        with running(arguments.data, arguments.fleet) as data:
             figures = _measure(data, arguments.jobs, arguments.rate, arguments.idle)
     except NotRun as error:
         sys.stderr.write(f"bench-e2e: {error}\n")
@@ -68,62 +57,12 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-# --- the system -------------------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def _system(data: Path | None, fleet: str) -> Iterator[Path]:
-    """The data directory of a system whose hosts are all ready."""
-    if data is not None:
-        yield data
-        return
-    with tempfile.TemporaryDirectory(prefix="gangway-bench-") as scratch:
-        chosen = {"GANGWAY_DATA": scratch, "GANGWAY_PORT": str(_free_port())}
-        chosen |= {"GANGWAY_FLEET": fleet, "GANGWAY_WORKLOAD": "off"}
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("GANGWAY_")}
-        up = subprocess.Popen([sys.executable, "manage.py", "up"], env=environment | chosen, stdout=subprocess.PIPE)
-        try:
-            _wait_until_up(up)
-            yield Path(scratch)
-        finally:
-            up.send_signal(signal.SIGINT)
-            up.wait(60)
-
-
-def _wait_until_up(up: subprocess.Popen[bytes]) -> None:
-    """Its output goes on with the address once everything is there."""
-    assert up.stdout is not None
-    timer = threading.Timer(UP_WITHIN_S, up.terminate)
-    timer.start()
-    for line in up.stdout:
-        if b"http://127.0.0.1" in line:
-            timer.cancel()
-            threading.Thread(target=up.stdout.read, daemon=True).start()
-            return
-    timer.cancel()
-    raise NotRun(f"the system did not come up; manage.py up ended with {up.wait()}")
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
-
-
-def _web_process(url: str) -> psutil.Process:
-    port = int(url.rpartition(":")[2])
-    for connection in psutil.net_connections("tcp"):
-        if connection.status == psutil.CONN_LISTEN and connection.laddr.port == port and connection.pid:
-            return psutil.Process(connection.pid)
-    raise NotRun(f"no process of this machine listens on {url}")
-
-
 # --- measuring --------------------------------------------------------------------------------------------------
 
 
 def _measure(data: Path, jobs: int, rate: float, idle_s: float) -> list[Figure]:
     demo = json.loads((data / "demo.json").read_text())
-    web = _web_process(demo["url"])
+    web = web_process(demo["url"])
     time.sleep(SETTLE_S)
     hosts = _ready_hosts(demo)
     idle_share = _cpu_share(web, idle_s)
@@ -140,19 +79,19 @@ def _measure(data: Path, jobs: int, rate: float, idle_s: float) -> list[Figure]:
         Figure("idle syncs, web process", 100 * idle_share, "% of a core", 40.0),
         Figure("jobs accepted", len(posted), "", None),
         Figure("jobs not bound within a minute", len(posted) - len(bound), "", 0.0),
-        Figure("submit to bound, p50", _quantile(bound, 0.50), "ms", 150.0),
-        Figure("submit to bound, p90", _quantile(bound, 0.90), "ms", None),
-        Figure("submit to bound, p99", _quantile(bound, 0.99), "ms", 600.0),
-        Figure("bound to first word of its agent, p50", _quantile(heard, 0.50), "ms", None),
-        Figure("bound to first word of its agent, p99", _quantile(heard, 0.99), "ms", None),
-        Figure("submit to RUNNING, p50", _quantile(running, 0.50), "ms", None),
-        Figure("submit to RUNNING, p99", _quantile(running, 0.99), "ms", None),
+        Figure("submit to bound, p50", quantile(bound, 0.50), "ms", 150.0),
+        Figure("submit to bound, p90", quantile(bound, 0.90), "ms", None),
+        Figure("submit to bound, p99", quantile(bound, 0.99), "ms", 600.0),
+        Figure("bound to first word of its agent, p50", quantile(heard, 0.50), "ms", None),
+        Figure("bound to first word of its agent, p99", quantile(heard, 0.99), "ms", None),
+        Figure("submit to RUNNING, p50", quantile(running, 0.50), "ms", None),
+        Figure("submit to RUNNING, p99", quantile(running, 0.99), "ms", None),
         Figure("web process while submitting", 100 * busy_share, "% of a core", None),
     ]
 
 
 def _ready_hosts(demo: dict[str, Any]) -> int:
-    answer = httpx.get(demo["url"] + "/api/v1/cluster", headers=_as(demo, "admin"), timeout=30)
+    answer = httpx.get(demo["url"] + "/api/v1/cluster", headers=as_person(demo, "admin"), timeout=30)
     answer.raise_for_status()
     return int(answer.json()["hosts"].get("READY", 0))
 
@@ -162,13 +101,6 @@ def _cpu_share(process: psutil.Process, seconds: float) -> float:
     before = sum(process.cpu_times()[:2])
     time.sleep(seconds)
     return float((sum(process.cpu_times()[:2]) - before) / seconds)
-
-
-def _quantile(ascending: list[float], share: float) -> float:
-    """The smallest value that so large a share of all is not above; infinite without values."""
-    if not ascending:
-        return float("inf")
-    return ascending[min(len(ascending) - 1, int(share * len(ascending)))]
 
 
 # --- submitting -------------------------------------------------------------------------------------------------
@@ -182,7 +114,7 @@ def _submit(demo: dict[str, Any], jobs: int, rate: float) -> dict[str, float]:
 
     def client(number: int) -> None:
         random = Random(number)
-        with httpx.Client(base_url=demo["url"], headers=_as(demo, "researcher"), timeout=30) as http:
+        with httpx.Client(base_url=demo["url"], headers=as_person(demo, "researcher"), timeout=30) as http:
             for turn in range(number, jobs, CLIENTS):
                 time.sleep(max(0.0, start_s + turn / rate - time.monotonic()))
                 began_s = time.monotonic()
@@ -213,11 +145,6 @@ def _job(demo: dict[str, Any], turn: int, random: Random) -> dict[str, Any]:
         "max_runtime_hours": 1,
         "env": {"GANGWAY_SIM_RUNTIME_S": str(RUNTIME_S)},
     }
-
-
-def _as(demo: dict[str, Any], role: str) -> dict[str, str]:
-    token = next(user["token"] for user in demo["users"] if user["role"] == role)
-    return {"Authorization": f"Bearer {token}"}
 
 
 if __name__ == "__main__":

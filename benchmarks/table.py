@@ -49,3 +49,10 @@ def show(title: str, figures: list[Figure], file: Path | None = None) -> None:
     print(line)
     if file is not None:
         file.write_text(line + "\n")
+
+
+def quantile(ascending: list[float], share: float) -> float:
+    """The smallest value that so large a share of all is not above; infinite without values."""
+    if not ascending:
+        return float("inf")
+    return ascending[min(len(ascending) - 1, int(share * len(ascending)))]
