@@ -179,7 +179,11 @@ CONTENT_SECURITY_POLICY = {
     }
 }
 
-GANGWAY_POLICY: dict[str, Any] = {"reason_every_ms": 2000, "heartbeat_timeout_ms": 15_000}
+GANGWAY_POLICY: dict[str, Any] = {
+    "reason_every_ms": 2000,
+    "heartbeat_timeout_ms": 15_000,
+    "failure_confirm_ms": 3_000,
+}
 """How the live tick decides: fields of ``scheduler.core.types.Policy``; what is left out keeps its default."""
 
 CELERY_BROKER_URL = REDIS_URL

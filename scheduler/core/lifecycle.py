@@ -52,7 +52,8 @@ def due_ms(spec: JobSpec, decision: JobDecision) -> int | None:
         case Phase.STARTING:
             return decision.deadline_ms
         case Phase.RUNNING:
-            return planned_end_ms(spec, decision)
+            end_ms = planned_end_ms(spec, decision)
+            return min(end_ms, decision.failing_until_ms) if decision.failing_until_ms else end_ms
         case Phase.STOPPING:
             stop = decision.stop
             if stop is not None and not stop.over and not stop.saved:

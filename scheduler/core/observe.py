@@ -19,7 +19,8 @@ class Sight:
     exit code, node). ``ready``: every rank is. ``done``: every rank ended well. ``living``: the nodes on which a rank
     may still run. ``unready``: those that hold a start up. ``acknowledged``: every node has saved, or has nothing left
     to save, or one has written a manifest, which stands for the whole gang. ``manifest`` and ``step`` are those of the
-    newest checkpoint that has one. ``port`` is where the ranks can meet. ``exits``: ranks that ended by themselves.
+    newest checkpoint that has one. ``port`` is where the ranks can meet. ``silent``: one of the nodes is not heard, and
+    not given up yet. ``exits``: ranks that ended by themselves.
     """
 
     lost: list[tuple[str, str]] = field(default_factory=list)
@@ -34,6 +35,7 @@ class Sight:
     manifest: str = ""
     step: int = 0
     port: int = 0
+    silent: bool = False
     exits: list[tuple[int, int]] = field(default_factory=list)
 
 
@@ -45,6 +47,7 @@ def look(snapshot: Snapshot, job: Job) -> Sight:
         node = snapshot.node(part.node)
         if _gone(sight, job, node):
             continue
+        sight.silent = sight.silent or not node.alive
         gang = node.gangs.get(job.id)
         if gang is None or gang.attempt != job.decision.attempt:
             _unlisted(sight, job, node)

@@ -94,8 +94,8 @@ def _running(draft: Draft, job: Job, sight: Sight) -> None:
     elif _failed(draft, job, decision, sight, events):
         return
     else:
-        if events:
-            draft.decide(job, decision, events)
+        if events or decision.failing_until_ms:
+            draft.decide(job, replace(decision, failing_until_ms=0), events)
         if job.intent.cancel:
             ask(draft, job, StopCause.CANCEL)
         elif now >= planned_end_ms(job.spec, decision):
@@ -191,7 +191,9 @@ def _return(draft: Draft, job: Job, decision: JobDecision, events: list[Event]) 
 def _failed(draft: Draft, job: Job, decision: JobDecision, sight: Sight, events: list[Event]) -> bool:
     """Free a gang that lost a rank, whole. Whether it had to be."""
     now = draft.now_ms
-    if sight.lost:
+    if sight.failed is not None and _awaits_reason(draft, job, decision, sight, events):
+        return True
+    if sight.lost or (sight.silent and decision.failing_until_ms and sight.failed is not None):
         cutting, more = attempts.cut(job, StopCause.NODE_FAILURE, now)
         decision = replace(decision, stop=cutting.stop, stops=cutting.stops)
         after, rest = attempts.returned(job, decision, now)
@@ -201,6 +203,19 @@ def _failed(draft: Draft, job: Job, decision: JobDecision, sight: Sight, events:
         _rank_failure(draft, job, decision, sight, events)
         return True
     return False
+
+
+def _awaits_reason(draft: Draft, job: Job, decision: JobDecision, sight: Sight, events: list[Event]) -> bool:
+    """Whether it is too early to say whose fault a rank's failure is: one of the gang's other hosts may be lost."""
+    wait_ms = draft.policy.failure_confirm_ms
+    if sight.lost or not wait_ms or len(decision.allocation) < 2 or decision.phase is not Phase.RUNNING:
+        return False
+    if decision.failing_until_ms:
+        if events:
+            draft.decide(job, decision, events)
+        return draft.now_ms < decision.failing_until_ms
+    draft.decide(job, replace(decision, failing_until_ms=draft.now_ms + wait_ms), events)
+    return True
 
 
 def _rank_failure(draft: Draft, job: Job, decision: JobDecision, sight: Sight, events: list[Event]) -> None:

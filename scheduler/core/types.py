@@ -472,6 +472,7 @@ class JobDecision:
     ``eligible_ms`` is when the job could be tried again after it was kept from it; 0: since it was submitted.
     ``met`` names the jobs out of ``spec.after`` that are known to have succeeded: their records may be gone by now.
     ``master_port`` is the port of the gang's rendezvous on the host of rank 0, 0 until the barrier opens.
+    ``failing_until_ms`` is how long it is waited, since a rank failed, for a host to turn out to be the reason.
     ``save_ms`` is when the ranks were last asked to save and go on, 0: not in this attempt. ``failed_on`` are the nodes
     on which its last attempts failed.
     """
@@ -505,6 +506,7 @@ class JobDecision:
     master_port: int = 0
     save_ms: int = 0
     failed_on: tuple[str, ...] = ()
+    failing_until_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -703,6 +705,9 @@ class Policy:
     move_on_hint: bool = True
     """Gangs leave a host that is to be rebalanced, maintained or repaired as soon as there is room elsewhere."""
     half_life_ms: int = 86_400_000
+    failure_confirm_ms: int = 0
+    """When a rank of a gang of several hosts fails, it is waited so long for another of its hosts to be lost, silent or
+    broken: ranks that lose a peer fail before anybody knows why, and that is not their job's fault."""
     backoff_ms: int = 30_000
     """A job whose own failure ended an attempt waits this long, twice as long each further time, at most an hour."""
     gang_reservations: int = 24

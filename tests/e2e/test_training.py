@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(600)]
 
 BUCKET = "training"
 HOSTS = 4
-STEPS, SAVE_EVERY = 500, 50
+STEPS, SAVE_EVERY = 800, 50
 TEAM, URGENT_TEAM = "research-foundation-models", "production-assistants"
 
 
@@ -160,6 +160,7 @@ def test_whatever_happens_to_a_training_it_ends_with_the_weights_of_an_undisturb
         until(lambda: training.runs(1) and bool(training.saved(1)), 90, training.story)
 
         an_agent_that_starts_again_goes_on_with_its_ranks(agents[1], training)
+        the_portal_and_the_leader_die(system, training)
         a_more_urgent_job_takes_its_place(client, training)
         until(lambda: training.runs(2) and bool(training.saved(2)), 120, training.story)
         a_host_goes_away(agents[2], training)
@@ -178,6 +179,18 @@ def an_agent_that_starts_again_goes_on_with_its_ranks(agent: HostAgent, training
     saved = len(training.saved(1))
     until(lambda: len(training.saved(1)) > saved, 60, training.story)
     assert {process.pid for process in agent.ranks()} == before
+    assert training.runs(1)
+
+
+def the_portal_and_the_leader_die(system: System, training: Training) -> None:
+    """Both are started again by their supervisor; the ranks never hear of it."""
+    before = system.children()
+    for name in ("web", "worker-scheduler"):
+        before[name].kill()
+    until(lambda: _started_anew(system, before), 60, lambda: system.output)
+    until(lambda: _answers(training.client), 60, lambda: system.output)
+    saved = len(training.saved(1))
+    until(lambda: len(training.saved(1)) > saved, 60, training.story)
     assert training.runs(1)
 
 
@@ -210,6 +223,18 @@ def no_step_is_skipped(training: Training) -> None:
         begun = int(training.resumed_from(attempt).rpartition("/")[0].rpartition("-s")[2])
         assert begun in training.saved(attempt - 1)
         assert begun < min(training.saved(attempt)) <= begun + SAVE_EVERY
+
+
+def _started_anew(system: System, before: dict[str, Any]) -> bool:
+    now = system.children()
+    return all(name in now and now[name].pid != before[name].pid for name in ("web", "worker-scheduler"))
+
+
+def _answers(client: httpx.Client) -> bool:
+    try:
+        return client.get("/readyz").status_code == 200
+    except httpx.HTTPError:
+        return False
 
 
 def _job(name: str, team: str, command: list[str], gpus: int = 8, **more: Any) -> dict[str, Any]:

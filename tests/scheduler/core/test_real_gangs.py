@@ -15,6 +15,7 @@ from scheduler.core.types import (
     NodeReport,
     OnLoss,
     Phase,
+    RankReport,
     RankState,
     StopCause,
 )
@@ -144,3 +145,90 @@ def test_the_next_attempt_is_told_what_to_resume_from(wish: OnLoss, resumes_from
 
 def _ranks(cluster: Cluster):
     return cluster._gang("r1-1", "job").ranks
+
+
+# --- a rank that fails because another host of its gang is going
+
+
+def _failing(cluster: Cluster, node: str) -> None:
+    ranks = tuple(RankReport(rank.rank, RankState.FAILED, 1) for rank in cluster._gang(node, "gang").ranks)
+    _tell(cluster, node, ranks=ranks)
+
+
+def _confirming() -> Cluster:
+    cluster = Cluster("r1: 3xH100", failure_confirm_ms=3_000)
+    cluster.submit("gang", 16, checkpoint=SAVES)
+    cluster.tick()
+    assert cluster.on("gang") == ["r1-1", "r1-2"]
+    cluster.deaf.update(("r1-1", "r1-2"))
+    return cluster
+
+
+def _ends(cluster: Cluster) -> tuple[int, StopCause]:
+    """The failures that count against the job, and why its attempt ended."""
+    decision = cluster.snapshot.jobs["gang"].decision
+    assert decision.stop is not None
+    return decision.failures, decision.stop.cause
+
+
+def test_a_rank_that_fails_alone_is_its_jobs_own_fault_after_a_moment() -> None:
+    cluster = _confirming()
+    _failing(cluster, "r1-1")
+    _decide(cluster)
+    _decide(cluster, 2.9)
+    assert cluster.phase("gang") == "RUNNING"
+    assert cluster.plan().wake_ms == cluster.snapshot.jobs["gang"].decision.failing_until_ms
+    _decide(cluster, 0.1)
+    assert _ends(cluster) == (1, StopCause.RANK_FAILURE)
+
+
+def test_a_rank_that_fails_beside_ranks_that_are_gone_is_not() -> None:
+    cluster = _confirming()
+    _failing(cluster, "r1-1")
+    _decide(cluster)
+    stopped = tuple(replace(rank, state=RankState.STOPPED) for rank in cluster._gang("r1-2", "gang").ranks)
+    _tell(cluster, "r1-2", ranks=stopped)
+    _decide(cluster, 1)
+    assert _ends(cluster) == (0, StopCause.NODE_FAILURE)
+
+
+def test_a_rank_that_fails_beside_a_host_that_falls_silent_is_not() -> None:
+    cluster = _confirming()
+    _failing(cluster, "r1-1")
+    _decide(cluster)
+    cluster.snapshot.set_node_alive("r1-2", False)
+    _decide(cluster, 1)
+    assert cluster.phase("gang") == "RUNNING"
+    _decide(cluster, 2)
+    assert _ends(cluster) == (0, StopCause.NODE_FAILURE)
+
+
+def test_a_rank_that_fails_beside_a_broken_gpu_is_not() -> None:
+    cluster = _confirming()
+    _failing(cluster, "r1-1")
+    _decide(cluster)
+    report = cluster.snapshot.node("r1-2").report
+    assert report is not None
+    cluster.snapshot.set_node_report("r1-2", replace(report, faulty_gpus=(0,)))
+    _decide(cluster, 1)
+    assert _ends(cluster) == (0, StopCause.NODE_FAILURE)
+
+
+def test_a_job_on_one_host_has_nobody_else_to_wait_for() -> None:
+    cluster = Cluster("r1: 1xH100", failure_confirm_ms=3_000)
+    cluster.submit("gang", 8)
+    cluster.tick()
+    _failing(cluster, "r1-1")
+    _decide(cluster)
+    assert _ends(cluster) == (1, StopCause.RANK_FAILURE)
+
+
+def test_a_failure_that_is_taken_back_ends_the_wait() -> None:
+    cluster = _confirming()
+    _failing(cluster, "r1-1")
+    _decide(cluster)
+    _tell(cluster, "r1-1", ranks=cluster._gang("r1-1", "gang").ranks)
+    _decide(cluster, 1)
+    assert cluster.snapshot.jobs["gang"].decision.failing_until_ms == 0
+    _decide(cluster, 10)
+    assert cluster.phase("gang") == "RUNNING"
