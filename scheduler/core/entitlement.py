@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
+from math import lcm
 
 from scheduler.core.quota import Branch
 
@@ -61,23 +62,33 @@ def divide(total: Fraction, claims: list[tuple[Fraction, int, int]]) -> list[Fra
 
 def _at_level(level: Fraction, claim: tuple[Fraction, int, int]) -> Fraction:
     weight, floor, wish = claim
-    return min(Fraction(wish), max(Fraction(floor), weight * level))
+    if weight <= 0 or not level:
+        return Fraction(floor)
+    part = weight * level
+    return Fraction(floor) if part <= floor else Fraction(wish) if part >= wish else part
 
 
 def _level(total: Fraction, claims: list[tuple[Fraction, int, int]]) -> Fraction:
-    """The level at which the parts add up to ``total``; 0 where the floors alone use it up."""
-    weighted = [claim for claim in claims if claim[0] > 0]
-    used = Fraction(sum(floor for _, floor, _ in claims))
-    slope = Fraction(0)
-    level = Fraction(0)
-    turns = sorted(
-        [(Fraction(floor) / weight, weight) for weight, floor, _ in weighted]
-        + [(Fraction(wish) / weight, -weight) for weight, _, wish in weighted]
-    )
-    for turn, change in turns:
-        if used + slope * (turn - level) >= total:
+    """The level at which the parts add up to ``total``; 0 where the floors alone use it up.
+
+    In whole numbers: a level is counted in steps of one over ``common``, so that each claim's bounds lie on a step, and
+    parts are counted in as many pieces.
+    """
+    weights = lcm(*(weight.denominator for weight, _, _ in claims))
+    whole = [(weight.numerator * (weights // weight.denominator), floor, wish) for weight, floor, wish in claims]
+    common = lcm(*(weight for weight, _, _ in whole if weight > 0))
+    turns = []
+    for weight, floor, wish in whole:
+        if weight > 0:
+            turns += [(floor * (common // weight), weight), (wish * (common // weight), -weight)]
+    wanted, pieces = total.numerator * common, total.denominator
+    used, slope, level = sum(floor for _, floor, _ in claims) * common, 0, 0
+    for turn, change in sorted(turns):
+        if (used + slope * (turn - level)) * pieces >= wanted:
             break
         used += slope * (turn - level)
         level = turn
         slope += change
-    return level + (total - used) / slope if slope > 0 and total > used else level
+    beyond = wanted - used * pieces
+    steps = Fraction(beyond, slope * pieces) + level if slope > 0 and beyond > 0 else Fraction(level)
+    return steps * weights / common
