@@ -380,7 +380,8 @@ class SimulatedExecutor:
     def _pass_time(self, gang: _Gang, now_ms: int) -> None:
         """Let happen what is due, by the behaviour that held until now."""
         behaviour = self._behaviour(gang.assignment)
-        if behaviour != gang.behaviour or (gang.due_ms is not None and gang.due_ms <= now_ms):
+        changed = behaviour is not gang.behaviour and behaviour != gang.behaviour
+        if changed or (gang.due_ms is not None and gang.due_ms <= now_ms):
             gang.advance(now_ms)
             gang.behaviour = behaviour
             gang.schedule(now_ms, self._announce)
@@ -391,7 +392,7 @@ class SimulatedExecutor:
         gang = self._gangs.get(key)
         if gang is None:
             gang = self._gangs[key] = _Gang(assignment, self._behaviour(assignment))
-        elif gang.assignment == assignment and gang.begun_ms is not None:
+        elif gang.begun_ms is not None and (gang.assignment is assignment or gang.assignment == assignment):
             return
         if gang.begun_ms is None and self._gpus_are_free(gang):
             gang.begun_ms = now_ms

@@ -35,6 +35,8 @@ def settle(draft: Draft) -> None:
 
 
 def _look_at(draft: Draft, node: Node, silences: Silences) -> None:
+    if node.alive and node.decision is None and _says_nothing(node.report):
+        return
     old = node.decision or _WELL
     new, due = _heard(draft, node, old) if node.alive else _silent(draft, node, old, silences)
     draft.wake(due)
@@ -48,6 +50,11 @@ def _look_at(draft: Draft, node: Node, silences: Silences) -> None:
     if new.health is not old.health or (new.health is Health.SUSPECT and new.why != old.why):
         events.append(_host_event(node.name, new.health, new.why, draft.now_ms))
     draft.decide_node(node.name, new, events)
+
+
+def _says_nothing(report: NodeReport | None) -> bool:
+    """Whether a report is of ranks alone, as most of them are."""
+    return report is None or not (report.faulty_gpus or report.notices or report.faults)
 
 
 def _heard(draft: Draft, node: Node, decision: NodeDecision) -> tuple[NodeDecision, int | None]:

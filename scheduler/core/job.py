@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scheduler.core.quota import Branch
-from scheduler.core.types import JobDecision, JobIntent, JobSpec, Phase, Reason, Slice
+from scheduler.core.types import Assignment, JobDecision, JobIntent, JobSpec, Phase, Reason, Slice
 from scheduler.core.waiting import AgeKey, Group, Shape
 
 NEW = JobDecision()
@@ -23,11 +23,13 @@ def mask_of(gpus: tuple[int, ...]) -> int:
 class Layout:
     """How a gang lies on its nodes: each node's place in the allocation with the ranks on it, and all nodes."""
 
-    __slots__ = ("allocation", "nodes", "places")
+    __slots__ = ("allocation", "assigned", "nodes", "places")
 
     def __init__(self, allocation: tuple[Slice, ...]) -> None:
         self.allocation = allocation
         self.nodes = tuple(part.node for part in allocation)
+        self.assigned: dict[str, tuple[JobDecision, JobIntent, str, Assignment]] = {}
+        """What each node was last told, and what that was made from (see ``orders``)."""
         self.places: dict[str, tuple[int, Slice, tuple[int, ...]]] = {}
         first = 0
         for at, part in enumerate(allocation):

@@ -20,11 +20,20 @@ def orders(snapshot: Snapshot, node: str) -> tuple[Assignment, ...]:
 
 
 def _assignment(snapshot: Snapshot, job: Job, node: str) -> Assignment:
+    """The assignment; the same object until something in it changes: a node is asked about for each of its jobs."""
+    layout, decision, intent = job.layout, job.decision, job.intent
+    address = _host(snapshot, layout.nodes[0]) if decision.master_port != 0 else ""
+    known = layout.assigned.get(node)
+    if known is None or known[0] is not decision or known[1] is not intent or known[2] != address:
+        known = layout.assigned[node] = decision, intent, address, _assigned(job, node, address)
+    return known[3]
+
+
+def _assigned(job: Job, node: str, master_addr: str) -> Assignment:
     decision = job.decision
     at, part, ranks = job.layout.places[node]
     action = action_of(job)
     stop = decision.stop
-    meets = decision.master_port != 0
     ending = action in (Action.CHECKPOINT, Action.STOP) and stop is not None
     return Assignment(
         job=job.id,
@@ -40,7 +49,7 @@ def _assignment(snapshot: Snapshot, job: Job, node: str) -> Assignment:
         saved_work_ms=decision.banked_ms,
         spec=job.spec,
         resume_from=decision.resume_from,
-        master_addr=_host(snapshot, job.layout.nodes[0]) if meets else "",
+        master_addr=master_addr,
         master_port=decision.master_port,
         save_ms=decision.save_ms,
     )

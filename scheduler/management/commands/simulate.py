@@ -23,6 +23,7 @@ from scheduler.sim.checker import Checker
 from scheduler.sim.log import Line
 from scheduler.sim.log_file import CannotWrite, log_to, without_chatter
 from scheduler.sim.reading import NotAScenario
+from scheduler.store import codec
 
 REASONS_EVERY_MS = 3_600_000
 """Over weeks nobody reads why a job waited at each second."""
@@ -52,6 +53,7 @@ class Command(BaseCommand):
         begun = perf_counter()
         with ExitStack() as stack:
             stack.enter_context(without_chatter())
+            stack.enter_context(codec.records_kept())
             try:
                 writers = [stack.enter_context(log_to(options["log"]))] if options["log"] else []
             except CannotWrite as error:
