@@ -11,6 +11,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from threading import Lock
 from typing import Any, cast
 
 CONNECT_S, ANSWER_S = 2, 5
@@ -80,12 +81,22 @@ class Objects:
     """
 
     def __init__(self, url: str) -> None:
-        # Imported here: it takes 40 MB and most of a second, and most processes never speak to object storage.
+        self._url = url
+        self._opening = Lock()
+        self._opened: Any = None
+
+    @property
+    def _s3(self) -> Any:
+        """The client. It takes 40 MB and most of a second, and most processes never need it."""
+        with self._opening:
+            if self._opened is None:
+                self._opened = self._open()
+            return self._opened
+
+    def _open(self) -> Any:
         import boto3
         from botocore.client import Config
-        from botocore.exceptions import BotoCoreError, ClientError
 
-        self._refusals, self._failures = ClientError, BotoCoreError
         config = Config(
             connect_timeout=CONNECT_S,
             read_timeout=ANSWER_S,
@@ -95,7 +106,7 @@ class Objects:
             request_checksum_calculation="when_required",
             response_checksum_validation="when_required",
         )
-        self._s3 = boto3.session.Session().client("s3", endpoint_url=url, config=config)
+        return boto3.session.Session().client("s3", endpoint_url=self._url, config=config)
 
     def get(self, at: Address, most: int) -> bytes:
         """The object's bytes. Raises NoSuchObject; ObjectTooLarge, it has more than ``most``."""
@@ -137,17 +148,21 @@ class Objects:
                 raise ObjectsUnavailable(f"{error.get('Key')} is not deleted: {error.get('Message')}")
 
     def close(self) -> None:
-        self._s3.close()
+        if self._opened is not None:
+            self._opened.close()
 
-    def _told(self, ask: Callable[[], Any]) -> Any:
+    @staticmethod
+    def _told(ask: Callable[[], Any]) -> Any:
+        from botocore.exceptions import BotoCoreError, ClientError
+
         try:
             return ask()
-        except self._refusals as error:
+        except ClientError as error:
             code = str(error.response.get("Error", {}).get("Code", ""))
             if code in _MISSING:
                 raise NoSuchObject(code) from error
             raise ObjectsUnavailable(_line(error)) from error
-        except self._failures as error:
+        except BotoCoreError as error:
             raise ObjectsUnavailable(_line(error)) from error
 
 

@@ -6,7 +6,7 @@ import http.client
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
@@ -36,6 +36,10 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     faults: ClassVar[Faults]
     behind: ClassVar[str]
+
+    def handle(self) -> None:
+        with suppress(ConnectionError):  # the client's patience was over
+            super().handle()
 
     def _serve(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))

@@ -27,7 +27,7 @@ def note(events: Iterable[Event], jobs: Mapping[str, Job], now: datetime) -> boo
     rows = [_row(event, job, now) for event, job in told if _names_one(event)]
     Checkpoint.objects.bulk_create(rows, ignore_conflicts=True)
     returned = [job.pk for event, job in told if event.kind is EventKind.RELEASE]
-    again = [pk for job_id in returned if (pk := _newest_good(job_id)) is not None]
+    again = _newest_good(returned) if returned else []
     if again:
         Checkpoint.objects.filter(pk__in=again, look_at=None).update(look_at=now)
     return bool(again) or any(row.look_at is not None for row in rows)
@@ -39,9 +39,9 @@ def _names_one(event: Event) -> bool:
     return 0 < len(str(event.detail.get("manifest", "")).encode()) <= MOST_MANIFEST
 
 
-def _newest_good(job_id: str) -> int | None:
-    good = Checkpoint.objects.filter(job_id=job_id, state=State.GOOD).order_by("-attempt", "-step")
-    return good.values_list("pk", flat=True).first()
+def _newest_good(jobs: list[str]) -> list[int]:
+    good = Checkpoint.objects.filter(job_id__in=jobs, state=State.GOOD).order_by("job", "-attempt", "-step")
+    return list(good.distinct("job").values_list("pk", flat=True))
 
 
 def _row(event: Event, job: Job, now: datetime) -> Checkpoint:

@@ -25,6 +25,7 @@ def storage(proxy: Faults) -> Iterator[Objects]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(module, "ANSWER_S", 0.5)
         found = Objects(proxy.url)
+        assert found._s3 is not None
     yield found
     found.close()
 
