@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import io
-import os
 import sys
 import time
 
@@ -96,7 +95,7 @@ def main() -> int:
     parser.add_argument("--step-seconds", type=float, default=0.0, help="what a step takes longer than it needs")
     options = parser.parse_args()
     checkpoints = Checkpoints()
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    torch.set_num_threads(1)
     dist.init_process_group("gloo")
     model = train(options, checkpoints)
     raw = b"".join(values.numpy().tobytes() for values in model.state_dict().values())

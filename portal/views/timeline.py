@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -96,6 +97,7 @@ CAUSES = {
     "rank_failure": "a rank failed",
     "start_timeout": "not every rank was ready in time",
 }
+_STEP = re.compile(r"/a\d+-s(\d+)/[^/]+$", re.ASCII)
 UNPLANNED = frozenset({"node_failure", "rank_failure", "start_timeout"})
 """Causes that stop an attempt without asking it."""
 
@@ -174,14 +176,16 @@ def _held(detail: dict[str, Any]) -> dict[str, list[int]]:
 def _line(event: Recorded, attempt: Attempt) -> Line | None:
     detail = event.detail
     if event.kind == EventKind.BIND:
-        return Line(event.at, f"Got {_count(attempt.gpus, 'GPU')} on {_count(attempt.hosts, 'host')}", "starting")
+        got = f"Got {_count(attempt.gpus, 'GPU')} on {_count(attempt.hosts, 'host')}"
+        return Line(event.at, got + _resumes(detail), "starting")
     if event.kind == EventKind.START:
         return Line(event.at, "Every rank is ready: released to run", "running")
     if event.kind == EventKind.STOP:
         asked = "Stopped" if attempt.cause in UNPLANNED else "Asked to stop"
         return Line(event.at, f"{asked}: {CAUSES.get(attempt.cause, attempt.cause)}", "stopping", attempt.whom)
     if event.kind == EventKind.CHECKPOINT:
-        return Line(event.at, f"Checkpoint complete{_saved(detail)}")
+        at = f" at step {detail['step']}" if detail.get("step") else ""
+        return Line(event.at, f"Checkpoint complete{at}{_saved(detail)}")
     if event.kind == EventKind.TORN:
         rest = "the one before it counts" if detail.get("instead") else "there is none before it"
         return Line(event.at, f"Its newest checkpoint is torn ({detail.get('why')}): {rest}", "failed")
@@ -205,6 +209,12 @@ def _release(event: Recorded, attempt: Attempt) -> Line:
     if attempt.lost_ms == 0 and attempt.started is not None and attempt.cause:
         return Line(event.at, f"{words}. Nothing was lost: its work was saved")
     return Line(event.at, words)
+
+
+def _resumes(detail: dict[str, Any]) -> str:
+    """What it is to resume from. The address of a checkpoint ends in ``a<attempt>-s<step>/manifest.json``."""
+    found = _STEP.search(str(detail.get("resume_from") or ""))
+    return f", resumes from step {int(found[1])}" if found else ""
 
 
 def _saved(detail: dict[str, Any]) -> str:

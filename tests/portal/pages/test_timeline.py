@@ -110,3 +110,20 @@ def test_the_end_of_a_job_that_held_gpus_opens_no_wait() -> None:
     ended = [*STOPPED_ONCE[:2], Recorded("end", 61, detail={"state": "SUCCEEDED"}), Recorded("release", 61)]
     (only,) = attempts(START, ended)
     assert only.freed == START + timedelta(seconds=61)
+
+
+def test_an_attempt_says_which_step_it_resumes_from_and_a_checkpoint_which_it_holds() -> None:
+    place = "s3://models/run/01J/a00001-s000000000120/manifest.json"
+    events = [
+        Recorded("bind", 10, detail=BIND),
+        Recorded("checkpoint", 30, detail={"work_ms": 120_000, "manifest": place, "step": 120}),
+        Recorded("release", 50),
+        Recorded("bind", 70, 2, detail=BIND | {"resume_from": place}),
+        Recorded("bind", 80, 3, detail=BIND | {"resume_from": "s3://elsewhere"}),
+    ]
+    first, second = attempts(START, events)
+    assert "Checkpoint complete at step 120, 2 min of work saved" in [line.words for line in first.lines]
+    assert [line.words for line in second.lines] == [
+        "Got 3 GPUs on 2 hosts, resumes from step 120",
+        "Got 3 GPUs on 2 hosts",
+    ]
