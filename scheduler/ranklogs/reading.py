@@ -44,11 +44,11 @@ def attempts(job_id: str) -> list[Attempt]:
 
 
 def find(job_id: str, attempt: int | None, rank: int) -> RankLog | None:
-    """The log of a rank; of its newest attempt that has one where none is named."""
+    """The log of a rank; of the newest attempt in which it has written something where none is named."""
     rows = RankLog.objects.filter(job_id=job_id, rank=rank)
     if attempt is not None:
-        rows = rows.filter(attempt=attempt)
-    return rows.order_by("-attempt").first()
+        return rows.filter(attempt=attempt).first()
+    return rows.filter(size__gt=0).order_by("-attempt").first()
 
 
 def read(archive: Archive, row: RankLog, offset: int, most: int) -> Stretch:

@@ -11,7 +11,7 @@ const screen = new Screen(at("log"));
 const attemptBox = at("attempt"), rankBox = at("rank"), followButton = at("follow"), findBox = at("find");
 
 let attempts = [], next = 0, size = 0, over = false, follows = true, loading = null, current = -1, failed = false;
-let generation = 0;
+let generation = 0, again = false;   // again: something came while a part was on its way
 
 // --- which logs there are
 
@@ -66,7 +66,9 @@ function open(following) {
 }
 
 async function more(where = { offset: next }) {
-  if (loading !== null || !attempts.length) return;
+  if (!attempts.length) return;
+  if (loading !== null) { again = true; return; }
+  again = false;
   const mine = generation;
   loading = ask(where);
   try {
@@ -80,7 +82,7 @@ async function more(where = { offset: next }) {
   }
   if (mine !== generation || failed) return;
   tell();
-  if (follows && next < size) more();
+  if (follows && (again || next < size)) more();
 }
 
 async function ask(where) {

@@ -85,6 +85,8 @@ def test_a_log_is_read_to_its_end_part_by_part(bob: Api, job: Job, write: Any) -
 def test_the_newest_attempt_that_has_written_is_told_unless_one_is_named(ada: Api, job: Job, write: Any) -> None:
     write(b"first")
     assert ada.get(f"jobs/{job.pk}/logs").json()["text"] == "first"
+    write(b"", attempt=2)
+    assert ada.get(f"jobs/{job.pk}/logs").json()["text"] == "first", "it has only begun"
     write(b"second", attempt=2)
     assert ada.get(f"jobs/{job.pk}/logs").json()["text"] == "second"
     assert ada.get(f"jobs/{job.pk}/logs", {"attempt": 1}).json()["text"] == "first"
