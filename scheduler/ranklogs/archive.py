@@ -40,9 +40,9 @@ class Archive:
         """The piece's bytes. Raises NoSuchObject, ObjectTooLarge."""
         return self._objects().get(self._address(log, piece), MOST_PIECE)
 
-    def drop(self, log: Log, pieces: Iterable[Piece]) -> None:
+    def drop(self, pieces: Iterable[tuple[Log, Piece]]) -> None:
         """Remove these pieces."""
-        self._objects().delete(self._bucket, [self._address(log, piece).key for piece in pieces])
+        self._objects().delete(self._bucket, [self._address(log, piece).key for log, piece in pieces])
 
     def drop_job(self, job: str) -> None:
         """Remove all that the ranks of the job have ever written."""

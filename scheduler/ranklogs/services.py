@@ -12,6 +12,7 @@ from datetime import datetime
 
 import structlog
 from django.db import transaction
+from django.db.models import QuerySet
 
 from nodes.protocol import LogPiece, LogState, LogTaken
 from scheduler.models import RankLog
@@ -61,7 +62,8 @@ class Desk:
         incoming = [_Incoming(piece, Log(piece.job, piece.attempt, piece.rank)) for piece in pieces]
         try:
             self._admit(node, incoming)
-            known = _known(incoming)
+            rows = _rows(_taken(incoming), RankLog.objects.all())
+            known = {of: _pieces(row) for of, row in rows.items()}
             self._release()
             self._store(incoming, known)
             answers, dropped = self._enter(incoming, now)
@@ -102,47 +104,46 @@ class Desk:
         """Write the index; answers what became of each piece, and the objects that nothing names any more."""
         dropped: list[tuple[Log, Piece]] = []
         answers = []
-        taken = sorted({one.log for one in incoming if one.state is LogState.TAKEN}, key=_order)
         with transaction.atomic():
-            rows = {log: _locked(log, now) for log in taken}
+            rows = _locked(_taken(incoming), now)
             for one in incoming:
                 row = rows.get(one.log)
                 if row is not None:
                     dropped += [(one.log, piece) for piece in _extend(row, one, self._limit, now)]
                 answers.append(one.answer(_pieces(row) if row is not None else ()))
-            for row in rows.values():
-                row.save()
+            RankLog.objects.bulk_update(rows.values(), ["pieces", "size", "kept", "over", "updated_at"])
         return answers, dropped
 
     def _drop(self, dropped: list[tuple[Log, Piece]]) -> None:
-        for of in {log for log, _ in dropped}:
-            try:
-                self._archive.drop(of, [piece for other, piece in dropped if other == of])
-            except ObjectsUnavailable as error:
-                # Nothing names them any more; they go with the job's logs.
-                log.warning("pieces of a log are left behind", job=of.job, rank=of.rank, error=str(error))
+        try:
+            if dropped:
+                self._archive.drop(dropped)
+        except ObjectsUnavailable as error:
+            # Nothing names them any more; they go with the job's logs.
+            log.warning("pieces of logs are left behind", pieces=len(dropped), error=str(error))
 
 
-def _order(of: Log) -> tuple[str, int, int]:
-    return of.job, of.attempt, of.rank
+def _taken(incoming: list[_Incoming]) -> set[Log]:
+    return {one.log for one in incoming if one.state is LogState.TAKEN}
 
 
-def _known(incoming: list[_Incoming]) -> dict[Log, list[Piece]]:
-    """The pieces that the index names of these logs, as of now."""
-    wanted = {one.log for one in incoming if one.state is LogState.TAKEN}
-    found = RankLog.objects.filter(
+def _rows(wanted: set[Log], found: QuerySet[RankLog]) -> dict[Log, RankLog]:
+    """The rows of these logs out of ``found``, in the order in which everybody locks them."""
+    near = found.filter(
         job_id__in={of.job for of in wanted},
         attempt__in={of.attempt for of in wanted},
         rank__in={of.rank for of in wanted},
     )
-    rows = {Log(row.job_id, row.attempt, row.rank): row for row in found}
-    return {of: _pieces(rows[of]) for of in wanted if of in rows}
+    rows = {Log(row.job_id, row.attempt, row.rank): row for row in near.order_by("pk")}
+    return {of: row for of, row in rows.items() if of in wanted}
 
 
-def _locked(of: Log, now: datetime) -> RankLog:
-    named = {"job_id": of.job, "attempt": of.attempt, "rank": of.rank}
-    row, _ = RankLog.objects.select_for_update().get_or_create(**named, defaults={"updated_at": now})
-    return row
+def _locked(wanted: set[Log], now: datetime) -> dict[Log, RankLog]:
+    """The rows of these logs, locked; made where there are none."""
+    missing = wanted - _rows(wanted, RankLog.objects.all()).keys()
+    fresh = [RankLog(job_id=of.job, attempt=of.attempt, rank=of.rank, updated_at=now) for of in missing]
+    RankLog.objects.bulk_create(fresh, ignore_conflicts=True)
+    return _rows(wanted, RankLog.objects.select_for_update())
 
 
 def _pieces(row: RankLog) -> list[Piece]:

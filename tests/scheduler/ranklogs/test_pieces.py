@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.ranklogs.pieces import MOST_PIECES, PIECE, Fit, fit, go_on, put
+from scheduler.ranklogs.pieces import MOST_PIECES, PIECE, SHORT_ONES, Fit, fit, go_on, put
 
 K = 1024
 
@@ -20,7 +20,9 @@ K = 1024
         pytest.param([], 7, 10, Fit(7, 10), id="the first, of a log whose beginning is lost"),
         pytest.param([(0, 10)], 0, 10, None, id="the same again"),
         pytest.param([(0, 10)], 0, 8, None, id="an older one, late"),
-        pytest.param([(0, 10)], 0, 30, Fit(0, 30, True), id="a short one with more behind it"),
+        pytest.param([(0, 10)], 0, 30, Fit(0, 30, 1), id="a short one with more behind it"),
+        pytest.param([(0, 5), (5, 9), (9, 10)], 5, 30, Fit(5, 30, 2), id="several short ones with more behind them"),
+        pytest.param([(0, 5), (7, 9)], 0, 30, Fit(9, 30), id="short ones with a gap between them stay"),
         pytest.param([(0, PIECE)], 0, PIECE + 5, Fit(PIECE, PIECE + 5), id="a whole one stays; what is new follows"),
         pytest.param([(0, 10)], 10, 30, Fit(10, 30), id="the next"),
         pytest.param([(0, 10)], 5, 30, Fit(10, 30), id="overlapping"),
@@ -33,11 +35,24 @@ def test_what_is_new_in_a_stretch(pieces: list[tuple[int, int]], start: int, end
     assert fit(pieces, start, end) == expected
 
 
-def test_the_next_starts_where_a_short_one_started() -> None:
+def test_the_next_starts_behind_the_last_until_there_are_many_short_ones() -> None:
     assert go_on([]) == (0, 0)
-    assert go_on([(0, 10)]) == (0, 10)
-    assert go_on([(0, PIECE), (PIECE, PIECE + 3)]) == (PIECE, PIECE + 3)
-    assert go_on([(0, PIECE)]) == (PIECE, PIECE)
+    assert go_on([(0, 10)]) == (10, 10)
+    short = [(PIECE + at, PIECE + at + 1) for at in range(SHORT_ONES)]
+    assert go_on([(0, PIECE), *short[:-1]]) == (PIECE + SHORT_ONES - 1, PIECE + SHORT_ONES - 1)
+    assert go_on([(0, PIECE), *short]) == (PIECE, PIECE + SHORT_ONES)
+    assert go_on([(0, 1), *short]) == (PIECE, PIECE + SHORT_ONES), "no further than to a gap"
+
+
+def test_a_rank_that_writes_little_makes_few_pieces() -> None:
+    pieces: list[tuple[int, int]] = []
+    for _ in range(2000):
+        start, kept = go_on(pieces)
+        new = fit(pieces, start, kept + 100)
+        assert new is not None
+        pieces, _ = put(pieces, new, 1 << 30)
+    assert pieces[-1][1] == 200_000
+    assert len(pieces) <= 200_000 // PIECE + SHORT_ONES + 1
 
 
 def test_past_the_limit_the_first_quarter_and_the_newest_stay() -> None:

@@ -45,7 +45,7 @@ def text(archive: Archive, job: Job, rank: int = 0) -> bytes:
 def test_pieces_become_a_log(hand_in: Any, archive: Archive, job: Job) -> None:
     assert hand_in(0, b"one").kept == 3
     taken = hand_in(0, b"onetwo")
-    assert (taken.next, taken.kept, taken.state) == (0, 6, LogState.TAKEN)
+    assert (taken.next, taken.kept, taken.state) == (6, 6, LogState.TAKEN)
     hand_in(6, b"three", over=True)
     assert text(archive, job) == b"onetwothree"
     assert RankLog.objects.get().over
@@ -55,7 +55,7 @@ def test_a_question_is_answered_with_where_to_go_on(hand_in: Any) -> None:
     assert hand_in(0, b"").next == 0
     hand_in(0, b"x" * PIECE)
     hand_in(PIECE, b"yy")
-    assert (hand_in(0, b"").next, hand_in(0, b"").kept) == (PIECE, PIECE + 2)
+    assert (hand_in(0, b"").next, hand_in(0, b"").kept) == (PIECE + 2, PIECE + 2)
 
 
 @pytest.mark.parametrize(
