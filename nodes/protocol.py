@@ -141,8 +141,8 @@ class LogState(StrEnum):
 class LogTaken(msgspec.Struct, frozen=True):
     """What became of a piece. What lies before ``kept`` is kept or was given up; the next piece starts at ``next``.
 
-    ``next`` is before ``kept`` where short pieces shall come again as one, with what is new behind them. ``why`` says why
-    a piece was not taken.
+    ``next`` is before ``kept`` where short pieces shall come again as one, with what is new behind them. ``why`` says
+    why a piece was not taken.
     """
 
     job: str

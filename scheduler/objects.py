@@ -127,10 +127,21 @@ class Objects:
 
     def make_bucket(self, bucket: str) -> None:
         """See to it that there is such a bucket."""
+        if self._has_bucket(bucket):
+            return
+        try:
+            self._told(lambda: self._s3.create_bucket(Bucket=bucket))
+        except ObjectsUnavailable:
+            # Some stores complain where somebody else was quicker.
+            if not self._has_bucket(bucket):
+                raise
+
+    def _has_bucket(self, bucket: str) -> bool:
         try:
             self._told(lambda: self._s3.head_bucket(Bucket=bucket))
         except NoSuchObject:
-            self._told(lambda: self._s3.create_bucket(Bucket=bucket))
+            return False
+        return True
 
     def below(self, at: Address) -> Iterator[Listed]:
         """Every object whose key begins so, in the order of the keys."""

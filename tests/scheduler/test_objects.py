@@ -8,6 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from botocore.exceptions import ClientError
 
 from scheduler import objects as module
 from scheduler.objects import Address, NoSuchObject, Objects, ObjectsUnavailable, ObjectTooLarge
@@ -53,6 +54,27 @@ def test_what_is_put_is_found_listed_and_removed(storage: Objects, bucket: str) 
     storage.delete(bucket, ["a/1", "a/2", "never-there"])
     storage.delete(bucket, [])
     assert [one.key for one in storage.below(Address(bucket, ""))] == ["b"]
+
+
+def test_of_two_that_make_a_bucket_none_fails(storage: Objects, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = f"b-{uuid4().hex[:12]}"
+    asks = iter([False])
+
+    def first_unseen(bucket: str) -> bool:
+        return next(asks, True)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(storage, "_has_bucket", first_unseen)
+        patched.setattr(storage._s3, "create_bucket", _complain)
+        storage.make_bucket(name)
+        asks = iter([False, False])
+        with pytest.raises(ObjectsUnavailable):
+            storage.make_bucket(name)
+
+
+def _complain(**_: Any) -> None:
+    error = {"Error": {"Code": "BucketAlreadyOwnedByYou", "Message": "yours already"}}
+    raise ClientError(error, "CreateBucket")
 
 
 def test_a_long_listing_comes_whole(storage: Objects, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
