@@ -20,7 +20,14 @@ from scheduler.core.types import Policy, PolicyIntent
 log = structlog.get_logger(__name__)
 
 _KINDS: dict[str, Any] = {field.name: type(field.default) for field in fields(Policy)}
-_LEAST = {"half_life_ms": 1, "quarantine_after": 1, "repair_every_ms": 1, "heartbeat_timeout_ms": 1}
+_LEAST = {
+    "half_life_ms": 1,
+    "quarantine_after": 1,
+    "repair_every_ms": 1,
+    "heartbeat_timeout_ms": 1,
+    "rack_patience": 1,
+    "flap_quarantine_ms": 1,
+}
 _MOST = 366 * 86_400_000
 """Whole numbers lie between 0 (or ``_LEAST``) and a year in milliseconds."""
 ORDERS = ("gangway", "fifo", "easy")

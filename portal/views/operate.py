@@ -29,13 +29,15 @@ from scheduler import clock, selectors
 from scheduler.core import blast
 from scheduler.core.types import WORKING, HostState
 
+PARDONED = frozenset({HostState.QUARANTINED, HostState.PROBATION})
+"""The states that a release ends."""
 REASON_MOST = 500
 HOSTS_MOST = 2000
 DONE = {
     Kind.CORDON: "{} takes no new work.",
     Kind.UNCORDON: "{} takes work again.",
     Kind.DRAIN: "{} is being drained: its jobs save their work and move.",
-    Kind.PARDON: "{} is released from quarantine.",
+    Kind.PARDON: "{} is released: what went wrong there is not held against it any more.",
     Kind.REMOVE: "{} is no part of the fleet any more.",
     Kind.MAINTENANCE: "Maintenance of {} is planned.",
 }
@@ -201,7 +203,7 @@ def acts_of(request: HttpRequest, where: Where, asked: dict[str, Any]) -> dict[s
 def _unwell(where: Where) -> dict[str, Any]:
     names = set(where.nodes)
     states = {row.state for row in present.nodes() or () if row.name in names}
-    return {"may_pardon": HostState.QUARANTINED in states, "may_remove": states == {HostState.DOWN}}
+    return {"may_pardon": not PARDONED.isdisjoint(states), "may_remove": states == {HostState.DOWN}}
 
 
 def _told(kind: Kind, where: Where, from_ms: int | None = None) -> Told:

@@ -125,7 +125,9 @@ def _stopping(draft: Draft, job: Job, sight: Sight) -> None:
     if job.intent.cancel and stop.cause is not StopCause.CANCEL:
         if events:
             draft.decide(job, decision, events)
-        draft.decide(job, *attempts.redirected(job, StopCause.CANCEL, stop.for_job, now))
+        # Nobody may have decided for a while: what is told now does not end in the past.
+        until = None if stop.deadline_ms is None else max(stop.deadline_ms, now)
+        draft.decide(job, *attempts.redirected(job, StopCause.CANCEL, stop.for_job, now, until))
         decision, events = job.decision, []
         stop = decision.stop
         assert stop is not None

@@ -163,3 +163,31 @@ def test_the_audit_is_narrowed_and_turned(oncall: Client) -> None:
     assert newest is not None
     assert len(oncall.get(f"/audit/?before={newest.pk}").context["acts"]) == 1
     assert oncall.get("/audit/?before=x%00&act=%00").status_code == 200
+
+
+def test_a_notice_is_told_with_what_was_done_and_whom_it_moved(ada: Client, make_job: Make) -> None:
+    job = make_job("ada", name="moved", live=False)
+    event(1, "bind", 60, job, attempt=1, gpus={"h1": [0]}, phase="STARTING")
+    event(2, "notice", 10, node="h1", state="STANDS", notice="terminate", id="aws-1", gone_at_ms=1)
+    event(3, "stop", 10, job, attempt=1, cause="spot", phase="STOPPING")
+    event(4, "bind", 9, job, attempt=2, gpus={"h2": [0]}, phase="STARTING")
+    event(5, "host", 8, node="h1", state="DOWN", why="taken away by its provider")
+    (line,) = ada.get("/incidents/").context["before"]
+    ((stopped, moved, _),) = line.jobs
+    assert (line.words, line.where, moved, stopped.to) == ("Spot host taken back", "h1", job, ("h2",))
+    assert "other places were booked for them" in line.doing
+
+
+def test_a_gpu_fault_says_which_it_is_and_what_it_calls_for(ada: Client) -> None:
+    event(1, "gpu", 5, node="h2", gpu=3, state="XID", xid=79, remedy="reboot_host")
+    event(2, "gpu", 5, node="h2", gpu=3, state="FAULTY")
+    (line,) = ada.get("/incidents/").context["now"]
+    assert (line.words, line.where, line.incident.why) == ("GPU fault", "h2 GPU 3", "Xid 79")
+    assert "has to be restarted" in line.doing
+
+
+def test_every_kind_of_notice_has_its_words(ada: Client) -> None:
+    for number, kind in enumerate(("rebalance", "maintenance", "repair", "freeze", "what is new")):
+        event(number, "notice", 10 - number, node="h1", state="STANDS", notice=kind, id=f"n{number}")
+    words = [line.words for line in ada.get("/incidents/").context["now"]]
+    assert len(set(words)) == 5
