@@ -96,8 +96,11 @@ class Watchers:
         unread = {**self.board.errors, **self._unread}
         if self._nvml is not None and self._nvml.unread:
             unread["nvml"] = self._nvml.unread
-        source = "nvml" if self._nvml is not None else "none"
-        return Telemetry(self._now_ms(), source, self._readings, unread)
+        if self._nvml is None:
+            # What the kernel's log tells is known without a library.
+            told = tuple(GpuReading(gpu, xid=xid) for gpu, xid in sorted(self._health.last.items()))
+            return Telemetry(self._now_ms(), "none", self._readings or told, unread)
+        return Telemetry(self._now_ms(), "nvml", self._readings, unread)
 
     async def run(self) -> None:
         """Read for ever."""

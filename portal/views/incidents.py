@@ -43,6 +43,13 @@ DOING = {
     "XID": "The gang on the GPU was released whole and started again from its checkpoint; the GPU works on.",
     "NOTICE": "The host took no new work.",
 }
+NOBODY_THERE = {
+    "DOWN": "It takes no work until it is heard of again.",
+    "RACK": "Its hosts take no work until they are heard of again.",
+    "FAULTY": "The GPU takes no work.",
+    "NOTICE": "The host takes no new work.",
+}
+"""What was done where no job had to be stopped."""
 REMEDIES = {
     "reset_gpu": "It works again once it has been reset.",
     "reboot_host": "Its host has to be restarted: it takes no new work, and its gangs move as room is found.",
@@ -191,6 +198,8 @@ def _told(incident: Incident) -> tuple[str, str]:
     """What it is, and what the system did about it."""
     words, doing = WORDS[incident.kind], DOING[incident.kind]
     if incident.kind == "NOTICE":
-        return NOTICES.get(incident.what, (words, doing))
+        words, doing = NOTICES.get(incident.what, (words, doing))
+    if not incident.jobs and (incident.kind != "NOTICE" or incident.what == "terminate"):
+        doing = NOBODY_THERE.get(incident.kind, doing)
     remedy = REMEDIES.get(incident.what, "") if incident.kind == "FAULTY" else ""
     return words, f"{doing} {remedy}".strip()

@@ -48,6 +48,13 @@ def test_a_report_has_the_faults_and_what_is_coming(tmp_path: Path) -> None:
     assert host.changes == 2
 
 
+def test_what_the_log_told_is_shown_without_a_library(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    host.write(xid(1, 79))
+    host.watchers.read_log()
+    assert host.watchers.telemetry().gpus == (GpuReading(3, xid=79),)
+
+
 def test_what_says_nothing_new_wakes_nobody(tmp_path: Path) -> None:
     host = Host(tmp_path)
     host.write("3,1,1,-;usb 1-1: new device", xid(2, 31), xid(3, 31))
