@@ -21,6 +21,7 @@ from scheduler.core.topology import Node, Topology, same_inventory
 from scheduler.core.types import (
     HOLDING,
     TERMINAL,
+    Health,
     JobDecision,
     JobIntent,
     NodeDecision,
@@ -398,7 +399,7 @@ class Snapshot:
             self.reviews += 1
         self.topology.refile(node)
         self.work.nodes.add(node.name)
-        if node.decision is not None or not node.alive:
+        if not node.alive or (node.decision is not None and _may_turn(node.decision)):
             self.unwell.add(node.name)
         else:
             self.unwell.discard(node.name)
@@ -442,3 +443,8 @@ class Snapshot:
 def _coming(report: NodeReport | None) -> tuple[object, ...] | None:
     """What an agent says that its jobs have to heed beside their own ranks: the end of the host, and faults."""
     return (report.gone_at_ms, report.notices, report.faults) if report is not None else None
+
+
+def _may_turn(decision: NodeDecision) -> bool:
+    """Whether time alone may call for another decision about a node that is heard."""
+    return decision.health is not Health.READY or bool(decision.probation_ms) or decision.quarantine is not None
