@@ -24,6 +24,7 @@ class Provider:
         self.name = name
         self.url = ""
         self.gone_at_s: float | None = None
+        self.advised = False
         self.acknowledged_s: float | None = None
         self._told = threading.Condition()
 
@@ -32,6 +33,10 @@ class Provider:
         with self._told:
             self.gone_at_s = time.time() + NOTICE_S[self.name]
             self._told.notify_all()
+
+    def advise(self) -> None:
+        """AWS: say that the host may be taken back, and that others are there."""
+        self.advised = True
 
     def answer(self, method: str, path: str, headers: Any) -> tuple[int, str]:
         match self.name:
@@ -47,6 +52,8 @@ class Provider:
             return 200, "token"
         if headers.get("X-aws-ec2-metadata-token") != "token":
             return 401, ""
+        if path == "/latest/meta-data/events/recommendations/rebalance" and self.advised:
+            return 200, json.dumps({"noticeTime": "2026-10-27T08:22:00Z"})
         if path != "/latest/meta-data/spot/instance-action" or self.gone_at_s is None:
             return 404, ""
         at = datetime.fromtimestamp(self.gone_at_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -104,6 +104,25 @@ def an_event_is_acknowledged_after_the_checkpoint(provider: Provider, saved_s: f
     assert not agent.ranks()
 
 
+def test_a_host_that_may_be_taken_back_is_left_when_there_is_room(system: System, start: Started, objects: Any) -> None:
+    """Advised to, the job saves beside its work and stays; once there is another host it moves, and loses nothing."""
+    with served("aws") as provider, system.client("admin") as client:
+        spot = start("advised", provider)
+        training = Training.submitted(client, objects, "advised", 0.05, gpus=2, steps=100_000, save_every=90_000)
+        until(lambda: training.runs(1), 120, lambda: training.story() + spot.log())
+        provider.advise()
+        until(lambda: bool(training.saved(1)), 60, lambda: training.story() + spot.log())
+        assert training.runs(1), "it has not been stopped for it"
+        assert state_of(client, spot.name) == "CORDONED"
+        start("room")
+        until(lambda: training.runs(2), 60, training.story)
+        (stop,) = training.events("stop", 1)
+        assert stop["detail"]["cause"] == "spot"
+        assert training.resumed_from(2) == training.events("checkpoint", 1)[-1]["detail"]["manifest"]
+        assert len(training.saved(1)) == 2, "one beside the work, one to leave with"
+        training.cancel()
+
+
 def test_a_gpu_that_falls_off_the_bus_costs_its_job_one_interval_and_its_host_takes_no_more_work(
     system: System, start: Started, objects: Any
 ) -> None:

@@ -90,13 +90,14 @@ class Training:
         step_seconds: float,
         gpus: int = 8,
         steps: int = STEPS,
+        save_every: int = SAVE_EVERY,
     ) -> Training:
         body = _job(
             name,
             TEAM,
             [
                 *(sys.executable, str(ROOT / "examples" / "train_numpy.py")),
-                *("--steps", str(steps), "--save-every", str(SAVE_EVERY), "--step-seconds", str(step_seconds)),
+                *("--steps", str(steps), "--save-every", str(save_every), "--step-seconds", str(step_seconds)),
             ],
             checkpoint={"path": f"s3://{BUCKET}/runs/", "interval_minutes": 1},
             env={"OPENBLAS_NUM_THREADS": "1"},
