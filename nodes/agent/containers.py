@@ -8,7 +8,6 @@ container itself (signals, its removal) goes by the engine, by the container's n
 
 from __future__ import annotations
 
-import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -91,7 +90,7 @@ class ContainerLauncher:
             ),
             env=self._host,
             cwd=str(scratch),
-            save_signal=signal.Signals[save_signal(assignment)],
+            save_signal=save_signal(assignment),
             lease=str(self._lease),
             signal=(self._engine, "kill", "--signal", "{signal}", name),
             kill=(self._engine, "kill", name),

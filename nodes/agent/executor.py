@@ -85,6 +85,9 @@ class HostExecutor:
         except OSError as error:
             # A disk that is full, mostly. What was done holds; the rest is done as soon as it can be.
             log.error("an order cannot be carried out", job=gang.assignment.job, error=str(error))
+        except Exception:
+            # Whatever is wrong with one gang, the others' lease has to be renewed.
+            log.exception("an order cannot be carried out", job=gang.assignment.job)
 
     def _gpus_are_free(self, newcomer: Gang) -> bool:
         """Whether no rank of another attempt lives on the newcomer's GPUs."""

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import Protocol
 
+import structlog
+
 from nodes.agent.keeping import Launch, Rank
 from scheduler.core.types import Assignment
+
+log = structlog.get_logger(__name__)
 
 
 class CannotPrepare(Exception):
@@ -31,7 +36,11 @@ class Launcher(Protocol):
         """
 
 
-def save_signal(assignment: Assignment) -> str:
-    """The name of the signal by which the job saves."""
+def save_signal(assignment: Assignment) -> int:
+    """The signal by which the job saves; the usual one where this host does not know the one that is named."""
     saves = assignment.spec.checkpoint
-    return saves.signal if saves is not None else "SIGUSR2"
+    named = signal.Signals.__members__.get(saves.signal) if saves is not None else signal.SIGUSR2
+    if named is None:
+        log.warning("a job saves by a signal that is not known here", job=assignment.job)
+        return signal.SIGUSR2
+    return named

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -45,7 +44,7 @@ class ProcessLauncher:
             argv=assignment.spec.launch.command,
             env={"HOME": str(scratch), **self._host, **own},
             cwd=str(scratch),
-            save_signal=signal.Signals[save_signal(assignment)],
+            save_signal=save_signal(assignment),
             lease=str(self._lease),
             cgroup=self._limits(assignment, at),
         )

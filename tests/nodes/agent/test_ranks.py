@@ -6,13 +6,14 @@ import os
 import signal
 import stat
 from dataclasses import replace
+from typing import Any
 
 import psutil
 import pytest
 
-from nodes.agent.keeping import Life
-from scheduler.core.types import Action, RankReport, RankState
-from tests.nodes.agent.host import Host, now_ms, order, python
+from nodes.agent.keeping import Launch, Life
+from scheduler.core.types import Action, Assignment, RankReport, RankState
+from tests.nodes.agent.host import SAVES, Host, now_ms, order, python
 from tests.system import until
 
 SLEEPS = python("import time; print('up', flush=True); time.sleep(600)")
@@ -312,3 +313,25 @@ def _rank_pid(host: Host) -> int:
     who = host.ranks()[0]._who()
     assert who is not None
     return who.rank.pid
+
+
+def test_a_gang_that_cannot_be_brought_anywhere_holds_up_no_other(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    launch = host.launcher.launch
+
+    def fails_for_one(asked: Assignment, *rest: Any) -> Launch:
+        if asked.job == "job-1":
+            raise KeyError("what nobody thought of")
+        return launch(asked, *rest)
+
+    monkeypatch.setattr(host.launcher, "launch", fails_for_one)
+    both = [order(SLEEPS), replace(order(SLEEPS), job="job-2", gpus=(1,))]
+    host.tell(*both)
+    running = [replace(one, action=Action.RUN) for one in both]
+    other = next(gang for gang in host.executor.gangs if gang.key[0] == "job-2")
+    host.told_until(lambda: other.ranks[0].look().life is Life.LIVING, *running)
+
+
+def test_a_signal_that_this_host_does_not_know_is_the_usual_one(host: Host) -> None:
+    asked = order(spec={"checkpoint": replace(SAVES, signal="SIGNOVEL")})
+    host.tell(asked)
+    assert host.launcher.launch(asked, 0, host.ranks()[0], host.gang().scratch).save_signal == signal.SIGUSR2
