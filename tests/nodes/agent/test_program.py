@@ -6,6 +6,7 @@ import ssl
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -81,6 +82,15 @@ def test_it_joins_once_runs_a_job_and_ships_what_it_wrote(portal: Portal, agent:
     portal.order()
     until(lambda: not any(agent.home.glob("runs/*")), WITHIN_S, agent.log)
     assert not any(agent.home.glob("scratch/*")), "what was shipped is removed"
+
+
+def test_idle_it_takes_a_hundredth_of_a_core_at_most(portal: Portal, agent: HostAgent) -> None:
+    portal.hears(lambda: len(portal.syncs) > 2)
+    assert agent.process is not None
+    process, heard, began_s = psutil.Process(agent.process.pid), len(portal.syncs), time.monotonic()
+    before_s = sum(process.cpu_times()[:2])
+    portal.hears(lambda: len(portal.syncs) >= heard + 8)
+    assert sum(process.cpu_times()[:2]) - before_s <= 0.01 * (time.monotonic() - began_s)
 
 
 def test_it_is_small_and_keeps_its_secrets(portal: Portal, agent: HostAgent) -> None:
