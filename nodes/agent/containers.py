@@ -135,12 +135,14 @@ def _variables(env: Mapping[str, str], file: Path) -> list[str]:
 
 
 class Images:
-    """The images on this host. Never waits: what has to be fetched is asked for again."""
+    """The images on this host. Never waits: what has to be fetched is asked for again.
+
+    Looked for anew by each gang: an engine that is down is found out before a rank is started, not by its failure.
+    """
 
     def __init__(self, engine: str, env: Mapping[str, str]) -> None:
         self._engine = engine
         self._env = dict(env)
-        self._here: set[str] = set()
         self._running: dict[str, tuple[str, subprocess.Popen[bytes], IO[bytes]]] = {}
 
     def have(self, image: str) -> bool:
@@ -149,8 +151,6 @@ class Images:
         Raises:
             CannotPrepare: it could not be pulled.
         """
-        if image in self._here:
-            return True
         if image not in self._running:
             self._run(image, "inspect", "image", "inspect", "--format", "{{.Id}}", image)
             return False
@@ -162,7 +162,6 @@ class Images:
             errors.seek(0)
             said = errors.read().decode(errors="replace").strip()
         if process.returncode == 0:
-            self._here.add(image)
             return True
         if step == "inspect":
             self._run(image, "pull", "pull", "--quiet", image)
