@@ -29,6 +29,7 @@ app.conf.task_queues = (ticks, Queue("recording"), Queue("default"), Queue("prev
 app.conf.task_routes = {
     # A sender has to declare the exchange, or the transport takes it for one that fans nothing out.
     "scheduler.tasks.tick": {"queue": "scheduler", "declare": [ticks.exchange]},
+    "scheduler.tasks.repair_fragmentation": {"queue": "scheduler", "declare": [ticks.exchange]},
     "scheduler.tasks.record": {"queue": "recording"},
     "scheduler.tasks.sweep_outbox": {"queue": "recording"},
     "scheduler.tasks.refresh_forecast": {"queue": "default"},

@@ -12,14 +12,16 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+import msgspec
 import structlog
 from django.db import transaction
 from django.utils import timezone
 
 from nodes.models import Maintenance
 from portal.accounts.models import User
-from scheduler import clock, connections, intents, reservations
+from scheduler import clock, connections, intents, mending, reservations
 from scheduler.core import blast
+from scheduler.core.moves import Proposal
 from scheduler.core.types import HostState
 from scheduler.models import Act, Job, Reservation
 from scheduler.picture import picture
@@ -46,6 +48,7 @@ class Kind(StrEnum):
     JOB_RELEASE = "job_release"
     JOB_PRIORITY = "job_priority"
     JOB_CHANGE = "job_change"
+    REPAIR = mending.ACT
 
 
 WORDS = {
@@ -63,6 +66,7 @@ WORDS = {
     Kind.JOB_RELEASE: "Release a job",
     Kind.JOB_PRIORITY: "Change a job's priority",
     Kind.JOB_CHANGE: "Change a job",
+    Kind.REPAIR: "Move jobs together",
 }
 
 
@@ -194,6 +198,21 @@ def on_job(user: User, kind: Kind, job: Job, ask: Callable[[str], Job], reason: 
         detail = {"team": job.team.name, "owner": job.owner, "gpus": job.gpus, "state": job.state, **more}
         _note(user, kind, job.name, reason, timezone.now(), job=job.pk, detail=detail)
     return asked
+
+
+def agree(user: User, found: Proposal, reason: str) -> None:
+    """Have the moves of a proposal made, if all still is so when the leader comes to it."""
+    now = timezone.now()
+    moved = "1 job" if len(found.moves) == 1 else f"{len(found.moves)} jobs"
+    detail = {
+        "wish": msgspec.to_builtins(mending.wish_of(found, now)),
+        "price_gpu_ms": found.price_ms,
+        "gain_gpu_ms": found.gain_ms,
+    }
+    with transaction.atomic():
+        words = f"{moved} moved for {found.gpus} {found.gpu_type} GPUs"
+        _note(user, Kind.REPAIR, words, reason, now, nodes=found.nodes, job=found.job, detail=detail)
+        mending.enqueue(now)
 
 
 def _note(

@@ -63,6 +63,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("incidents/", incidents.page, name="incidents"),
     path("audit/", audit, name="audit"),
     path("planned/", planned.planned, name="planned"),
+    path("planned/moves/<str:proposal_id>/", planned.accept_moves, name="moves-accept"),
     path("planned/maintenance/<int:window_id>/cancel/", planned.cancel_maintenance, name="maintenance-cancel"),
     path("planned/reservations/<str:reservation_id>/cancel/", planned.cancel_reservation, name="reservation-cancel"),
     path("cluster/hosts/", cluster.nodes, name="nodes"),

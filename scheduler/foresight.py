@@ -12,7 +12,9 @@ from dataclasses import dataclass, replace
 from threading import Lock
 
 from scheduler.core.alternatives import Alternative, alternatives, rank
+from scheduler.core.moves import Proposal
 from scheduler.core.preview import Outlook, preview
+from scheduler.core.proposals import proposals
 from scheduler.core.scratch import Scratch, records
 from scheduler.core.types import JobSpec, Policy
 from scheduler.picture import Picture
@@ -77,6 +79,22 @@ class Foreseer:
                 raise
         shown = tuple(replace(one, outlook=blanked(one.outlook, teams)) for one in rank(found))
         return Foresight(revision, blanked(outlook, teams), shown)
+
+    def moves(self, picture: Picture, policy: Policy, now_ms: int) -> list[Proposal]:
+        """What could be moved so that gangs start that wait for breakage alone.
+
+        Raises:
+            StoreUnavailable: the live state was never loaded.
+        """
+        with self._lock:
+            with picture.reading() as seen:
+                gathered = records(seen)
+            snapshot = self._scratch.follow(gathered)
+            try:
+                return proposals(snapshot, policy, now_ms)
+            except BaseException:
+                self._scratch = Scratch()
+                raise
 
 
 def blanked(outlook: Outlook, teams: Collection[str] | None) -> Outlook:

@@ -7,7 +7,20 @@ from enum import StrEnum
 from typing import Any
 
 from scheduler.core.types import Hint, NvLink, OnLoss
-from scheduler.fields import INVALID, REQUIRED, Choice, FieldError, ListOf, MapOf, Nullable, Number, Record, Text, Whole
+from scheduler.fields import (
+    INVALID,
+    REQUIRED,
+    Choice,
+    FieldError,
+    Flag,
+    ListOf,
+    MapOf,
+    Nullable,
+    Number,
+    Record,
+    Text,
+    Whole,
+)
 
 
 class Priority(StrEnum):
@@ -113,6 +126,7 @@ RESTART_POLICY = Record(
         "on_preemption": (Choice(OnLoss), None),
         "on_node_failure": (Choice(OnLoss), None),
         "max_restarts": (Whole(0, 1000), 20),
+        "may_be_moved": (Flag(), True),
     }
 )
 

@@ -24,8 +24,10 @@ from scheduler.core.types import (
     NodeReport,
     PolicyIntent,
     QuotaTree,
+    RepairIntent,
     ReservationIntent,
     Reservations,
+    Usage,
 )
 from scheduler.store import codec, keys
 from scheduler.store.base import Batch, Changed, Compacted, Entry, Store, StoreUnavailable, Watch
@@ -63,6 +65,7 @@ class _Kind:
 
 _KINDS = (
     _Kind(keys.INTENT_QUOTA, QuotaTree, lambda snapshot, _, tree: snapshot.set_quota(tree)),
+    _Kind(keys.INTENT_REPAIR, RepairIntent, lambda snapshot, _, wanted: snapshot.set_repairs(wanted)),
     _Kind(keys.INTENT_POLICY, PolicyIntent, lambda *_: None),  # is kept beside the snapshot
     _Kind(keys.INTENT_NODES, NodeIntent, lambda snapshot, node, intent: snapshot.set_node_intent(node, intent)),
     _Kind(keys.DECISION_NODES, NodeDecision, lambda snapshot, node, made: snapshot.set_node_decision(node, made)),
@@ -76,10 +79,13 @@ _KINDS = (
         lambda snapshot, name, intent: snapshot.set_reservation_intent(name, intent),
     ),
     _Kind(keys.DECISION_RESERVATIONS, Reservations, lambda snapshot, _, held: snapshot.set_reservations(held)),
+    _Kind(keys.DECISION_USAGE, Usage, lambda snapshot, _, usage: snapshot.set_usage(usage)),
 )
 """In the order in which a load feeds them."""
 
-_SINGLES = frozenset({keys.INTENT_QUOTA, keys.INTENT_POLICY, keys.DECISION_RESERVATIONS})
+_SINGLES = frozenset(
+    {keys.INTENT_QUOTA, keys.INTENT_POLICY, keys.INTENT_REPAIR, keys.DECISION_RESERVATIONS, keys.DECISION_USAGE}
+)
 _BY_FOLDER = {kind.prefix: kind for kind in _KINDS}
 
 

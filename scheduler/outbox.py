@@ -12,7 +12,15 @@ import structlog
 from django.db import DatabaseError, transaction
 
 from scheduler import connections, wakeups
-from scheduler.core.types import TERMINAL, JobIntent, NodeIntent, PolicyIntent, QuotaTree, ReservationIntent
+from scheduler.core.types import (
+    TERMINAL,
+    JobIntent,
+    NodeIntent,
+    PolicyIntent,
+    QuotaTree,
+    RepairIntent,
+    ReservationIntent,
+)
 from scheduler.models import Job, Outbox
 from scheduler.store import codec, keys
 from scheduler.store.base import Compare, Delete, Entry, Operation, Put, Store, StoreUnavailable, TooLarge
@@ -28,13 +36,14 @@ TOGETHER = 64
 REMOVED = b""
 """Stands in a row's value for a key that shall go: no record is encoded so."""
 
-Intent = JobIntent | NodeIntent | QuotaTree | PolicyIntent | ReservationIntent
+Intent = JobIntent | NodeIntent | QuotaTree | PolicyIntent | ReservationIntent | RepairIntent
 
 _KINDS: dict[str, type[Intent]] = {
     keys.INTENT_JOBS: JobIntent,
     keys.INTENT_NODES: NodeIntent,
     keys.INTENT_QUOTA: QuotaTree,
     keys.INTENT_POLICY: PolicyIntent,
+    keys.INTENT_REPAIR: RepairIntent,
     keys.INTENT_RESERVATIONS: ReservationIntent,
 }
 

@@ -15,6 +15,7 @@ import structlog
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
+from scheduler.core import windows
 from scheduler.core.types import Policy, PolicyIntent
 
 log = structlog.get_logger(__name__)
@@ -31,6 +32,8 @@ _LEAST = {
 _MOST = 366 * 86_400_000
 """Whole numbers lie between 0 (or ``_LEAST``) and a year in milliseconds."""
 ORDERS = ("gangway", "fifo", "easy")
+REPAIRS = ("off", "propose", "auto")
+CHOICES = {"order": ORDERS, "repair": REPAIRS}
 
 
 class NoPolicy(ValueError):
@@ -78,13 +81,24 @@ def checked(name: str, value: Any) -> Any:
         raise NoPolicy(name, f"no setting is called {name!r}; there are {', '.join(_KINDS)}")
     if kind is Fraction:
         return _fraction(name, value)
+    if name == "repair" and isinstance(value, bool):  # as it was chosen before there was a choice of three
+        return "auto" if value else "off"
     if type(value) is not kind:
         raise NoPolicy(name, f"{name} is {value!r} and should be of type {kind.__name__}")
     if kind is int and not _LEAST.get(name, 0) <= value <= _MOST:
         raise NoPolicy(name, f"{name} is {value} and should be from {_LEAST.get(name, 0)} to {_MOST}")
-    if kind is str and value not in ORDERS:
-        raise NoPolicy(name, f"{name} is {value!r} and should be one of {', '.join(ORDERS)}")
+    if name in CHOICES and value not in CHOICES[name]:
+        raise NoPolicy(name, f"{name} is {value!r} and should be one of {', '.join(CHOICES[name])}")
+    if name == "repair_windows":
+        _check_windows(value)
     return value
+
+
+def _check_windows(value: str) -> None:
+    try:
+        windows.read(value)
+    except ValueError as error:
+        raise NoPolicy("repair_windows", f"repair_windows: {error}") from error
 
 
 def _fraction(name: str, value: Any) -> Fraction:

@@ -20,7 +20,13 @@ HOUR_MS = 3_600_000
 MINUTE_MS = 60_000
 
 NAME_MOST = 128
-LATER_FIELDS: dict[str, Any] = {"topology_wait_ms": None, "nvlink": NvLink.ANY, "count": 0, "throttle": 0}
+LATER_FIELDS: dict[str, Any] = {
+    "topology_wait_ms": None,
+    "nvlink": NvLink.ANY,
+    "count": 0,
+    "throttle": 0,
+    "movable": True,
+}
 """Fields that requests had not at first, with what they then meant: such a request still hashes as it did."""
 
 CHECKPOINT_TAKES_MS = 20_000
@@ -67,6 +73,7 @@ class JobRequest:
     nvlink: NvLink = NvLink.ANY
     count: int = 0
     throttle: int = 0
+    movable: bool = True
     body: dict[str, Any] = field(compare=False, repr=False, default_factory=dict)
 
     def to_spec(self, job_id: str, submitted_ms: int) -> JobSpec:
@@ -91,6 +98,7 @@ class JobRequest:
             nvlink=self.nvlink,
             array=job_id if self.count else "",
             throttle=self.throttle,
+            movable=self.movable,
             name=f"{self.name}[0]" if self.count else self.name,
             owner=self.owner,
             launch=self.launch,
@@ -243,6 +251,7 @@ def _request(read: dict[str, Any], body: dict[str, Any], owner: str) -> JobReque
         topology_wait_ms=None if wait is None else round(wait * MINUTE_MS),
         nvlink=resources["nvlink"],
         count=array["count"] if array else 0,
+        movable=policy["may_be_moved"],
         throttle=(array["throttle"] or 0) if array else 0,
         launch=Launch(image=read["image"], command=read["command"], env=read["env"]),
         body=body,

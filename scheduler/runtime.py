@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 from time import monotonic
 
@@ -25,6 +25,7 @@ from scheduler.loader import Loader
 from scheduler.policy import hear
 from scheduler.store import keys
 from scheduler.store.base import Store, StoreUnavailable
+from scheduler.usage_kept import UsageKeeper
 
 log = structlog.get_logger(__name__)
 
@@ -77,16 +78,18 @@ class Runtime:
         self._token: int | None = None
         self._renewed_ms = 0
         self._latest_ms = 0
+        self._usage = UsageKeeper()
         self._hidden: list[str] = []
         self._deciding_by: Policy | None = None
 
-    def step(self, now_ms: int, leading: Callable[[], None] = lambda: None) -> Step:
+    def step(self, now_ms: int, leading: Callable[[], None] = lambda: None, repair: bool = False) -> Step:
         """Decide what can be decided at ``now_ms`` and commit it; does nothing while another process leads.
 
         Never raises because the store is away: the next step begins where this one could not.
 
         Args:
             leading: called once it is sure that this process leads, before any state is read.
+            repair: look for moves, too, if the policy has them made and their time has come.
         """
         elected = self._token
         try:
@@ -96,7 +99,9 @@ class Runtime:
                 return Step()
             leading()
             self._catch_up(token)
-            done = self._decide(token, now_ms)
+            done = self._decide(token, now_ms, repair)
+            if not done.halted:
+                self._usage.keep(self._store, self._loader, token, self._latest_ms)
         except StoreUnavailable as error:
             log.warning("cannot decide: the store is away", error=str(error))
             return Step()
@@ -121,6 +126,7 @@ class Runtime:
             # What a former term knew or applied may never have happened.
             self._loader.drop()
             self._token = token
+            self._usage = UsageKeeper()
         return token
 
     def _catch_up(self, token: int) -> None:
@@ -136,11 +142,11 @@ class Runtime:
             self._loader.load()
         self._deciding_by = policy
 
-    def _decide(self, token: int, now_ms: int) -> Result:
+    def _decide(self, token: int, now_ms: int, repair: bool) -> Result:
         try:
             # A wall clock may be set back; the plan's never goes back.
             self._latest_ms = max(self._latest_ms, now_ms)
-            decided = plan(self._loader.snapshot, self._policy(self._loader.policy), self._latest_ms, token)
+            decided = plan(self._loader.snapshot, self._by(repair), self._latest_ms, token)
             decided = careful(decided, self._loader, self._latest_ms)
             self._tell_hidden()
             done = commit(self._store, self._loader, decided, token, self._ids)
@@ -151,6 +157,15 @@ class Runtime:
         if done.halted:
             self.resign()
         return done
+
+    def _by(self, repair: bool) -> Policy:
+        """What to decide by now: moves are looked for when that is asked, not in every step."""
+        policy = self._policy(self._loader.policy)
+        if policy.repair == "auto" and not repair:
+            return replace(policy, repair="propose")
+        if policy.repair == "auto":
+            self._loader.snapshot.work.gain_all()  # or a plan in which nothing changed would not come so far
+        return policy
 
     def _tell_hidden(self) -> None:
         """Say it once, and again whenever it changes."""

@@ -59,6 +59,13 @@ def tick() -> None:
 
 
 @shared_task
+def repair_fragmentation() -> None:
+    """Where the policy is to move jobs so that gangs fit, move those whose time has come, if this process leads."""
+    if runtime.this_process().step(clock.now_ms(), repair=True).journalled:
+        wakeups.recording.ring()
+
+
+@shared_task
 def record() -> None:
     """Copy the journal into PostgreSQL, and what came in meanwhile."""
     wakeups.recording.clear()

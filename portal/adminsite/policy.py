@@ -24,7 +24,7 @@ from portal.adminsite.site import administration
 from scheduler import clock, policy_history
 from scheduler.core.types import Policy, PolicyIntent
 from scheduler.models import PolicyRevision
-from scheduler.policy import ORDERS, NoPolicy, checked, policy_of
+from scheduler.policy import CHOICES, NoPolicy, checked, policy_of
 
 SETTINGS = {field.name: type(field.default) for field in fields(Policy)}
 
@@ -38,7 +38,11 @@ def _field(name: str, kind: type) -> forms.Field:
     if kind is Fraction:
         help_text = "An exact fraction from 0 to 1, such as 1/4."
         return forms.CharField(label=label, help_text=help_text, widget=UnfoldAdminTextInputWidget)
-    return forms.ChoiceField(label=label, choices=[(order, order) for order in ORDERS], widget=UnfoldAdminSelectWidget)
+    if name in CHOICES:
+        choices = [(choice, choice) for choice in CHOICES[name]]
+        return forms.ChoiceField(label=label, choices=choices, widget=UnfoldAdminSelectWidget)
+    help_text = "Weekly, in UTC, such as Mon 22:00-Tue 06:00, Sat 00:00-Mon 00:00. Empty: at any time."
+    return forms.CharField(label=label, required=False, help_text=help_text, widget=UnfoldAdminTextInputWidget)
 
 
 class PolicyForm(forms.ModelForm):  # type: ignore[type-arg]

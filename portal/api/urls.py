@@ -8,7 +8,20 @@ from django.urls import path, re_path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 from rest_framework.permissions import AllowAny
 
-from portal.api import agent, audit, cluster, maintenance, nodes, problems, queue, quotas, reservations, tokens, usage
+from portal.api import (
+    agent,
+    audit,
+    cluster,
+    maintenance,
+    nodes,
+    problems,
+    queue,
+    quotas,
+    repairs,
+    reservations,
+    tokens,
+    usage,
+)
 from portal.api.jobs import checkpoints, collection, logs, preview, single
 
 _OPEN = {"authentication_classes": [], "permission_classes": [AllowAny]}
@@ -48,6 +61,8 @@ urlpatterns = [
         reservations.CancelReservation.as_view(),
         name="api-reservation-cancel",
     ),
+    path("repairs", repairs.Repairs.as_view(), name="api-repairs"),
+    path("repairs/<str:proposal_id>/accept", repairs.AcceptRepair.as_view(), name="api-repair-accept"),
     path("audit", audit.Audit.as_view(), name="api-audit"),
     path("quotas", quotas.QuotaTree.as_view(), name="api-quotas"),
     path("quotas/preview", quotas.Preview.as_view(), name="api-quota-preview"),

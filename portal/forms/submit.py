@@ -39,6 +39,7 @@ PLACES = {
     "on_preemption": "restart_policy.on_preemption",
     "on_node_failure": "restart_policy.on_node_failure",
     "max_restarts": "restart_policy.max_restarts",
+    "may_be_moved": "restart_policy.may_be_moved",
     "env": "env",
 }
 """Field of the form → its place in the body."""
@@ -50,6 +51,8 @@ NUMBERS = frozenset(
         *("checkpoint_interval_minutes", "checkpoint_retain_last_n", "max_restarts"),
     }
 )
+
+FLAGS = {"may_be_moved": {"true": True, "false": False}}
 
 PRIORITY_WORDS = {
     Priority.P0: "P0: urgent, a granted right",
@@ -133,6 +136,12 @@ class SubmitForm(forms.Form):
         help_text="Counts exits of its own code. What the fleet does to it is not counted.",
     )
 
+    may_be_moved = forms.ChoiceField(
+        label="To make room for gangs",
+        required=False,
+        choices=[("", "It may be moved, saving first"), ("false", "It stays where it is")],
+    )
+
     def __init__(
         self, *args: Any, rights: Mapping[str, TeamRights], gpu_types: Mapping[str, int], person: str, **more: Any
     ) -> None:
@@ -185,7 +194,7 @@ class SubmitForm(forms.Form):
                 continue
             *inside, last = place.split(".")
             held = body.setdefault(inside[0], {}) if inside else body
-            held[last] = number(typed) if name in NUMBERS else typed
+            held[last] = number(typed) if name in NUMBERS else FLAGS[name][typed] if name in FLAGS else typed
         return body
 
     def clean_command(self) -> list[str]:

@@ -194,6 +194,11 @@ CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 # A message that nobody took in time is old news: the next one does the same work.
 CELERY_BEAT_SCHEDULE = {
     "tick": {"task": "scheduler.tasks.tick", "schedule": 1.0, "options": {"expires": 1.0}},
+    "repair fragmentation": {
+        "task": "scheduler.tasks.repair_fragmentation",
+        "schedule": 60.0,
+        "options": {"expires": 60.0},
+    },
     "record": {"task": "scheduler.tasks.record", "schedule": 1.0, "options": {"expires": 1.0}},
     "forecast starts": {"task": "scheduler.tasks.refresh_forecast", "schedule": 10.0, "options": {"expires": 10.0}},
     "sweep the outbox": {"task": "scheduler.tasks.sweep_outbox", "schedule": 2.0, "options": {"expires": 2.0}},

@@ -16,15 +16,17 @@ from django.views.decorators.http import require_http_methods, require_POST
 from nodes import maintenance
 from nodes import selectors as nodes
 from nodes.models import Maintenance
-from portal import operations
+from portal import mending, operations
 from portal.accounts.models import User
 from portal.accounts.permissions import standing_of
 from portal.api.reservations import read_wish
+from portal.views import present
 from portal.views.operate import local_moment, reason_of, span_problem
 from quotas import selectors as quotas
-from scheduler import reservations
+from scheduler import reservations, selectors
 from scheduler.fields import FieldError
 from scheduler.models import Reservation
+from scheduler.store.base import StoreUnavailable
 
 SHOWN = 50
 FIELDS = ("name", "team", "gpus", "gpu_type", "start", "end", "reason")
@@ -59,6 +61,17 @@ def _context(request: HttpRequest) -> dict[str, Any]:
         "booked": [(row, _state(row, now)) for row in booked[:SHOWN]],
         "teams": sorted(team.name for team in quotas.teams(quotas.tree_in_force())),
         "gpu_types": sorted(nodes.largest_zones()),
+        **(_moves() if standing_of(request).operates_nodes else {}),
+    }
+
+
+def _moves() -> dict[str, Any]:
+    """What repair proposes, with the names of the jobs in it."""
+    found = present.moves() or []
+    names = selectors.jobs_named({one.job for one in found} | {move.job for one in found for move in one.moves})
+    return {
+        "moves": [(one, names.get(one.job), [(move, names.get(move.job)) for move in one.moves]) for one in found],
+        "repair_mode": mending.mode(),
     }
 
 
@@ -92,6 +105,21 @@ def _read(request: HttpRequest) -> tuple[reservations.Wish | None, str]:
 
 def _words(error: FieldError) -> str:
     return f"{error.field.replace('_', ' ').capitalize()} {error.reason}. {error.remedy}"
+
+
+@login_required
+@require_POST
+def accept_moves(request: HttpRequest, proposal_id: str) -> HttpResponse:
+    _only_oncall(request)
+    try:
+        done = mending.accept(cast(User, request.user), proposal_id, reason_of(request))
+    except mending.Gone:
+        messages.warning(request, "That is not so any more: nothing was moved. This is what could be moved now.")
+    except StoreUnavailable:
+        messages.warning(request, "The live state is away: nothing was moved.")
+    else:
+        messages.success(request, f"{len(done.moves)} jobs save their work and move, for {done.gpus} GPUs together.")
+    return redirect("planned")
 
 
 @login_required

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
+from portal import mending
 from scheduler import clock, selectors
+from scheduler.core.moves import Proposal
 from scheduler.picture import picture
 from scheduler.policy import live_policy
 from scheduler.selectors.shares import Shares
@@ -82,6 +84,12 @@ def node(name: str) -> selectors.NodeDetail | None:
 @_if_there
 def live_job(job_id: str) -> selectors.LiveJob | None:
     return selectors.live_job(picture(), job_id)
+
+
+@_if_there
+def moves() -> list[Proposal]:
+    """What repair would move now; None while the live state is away."""
+    return mending.proposals()
 
 
 @_if_there

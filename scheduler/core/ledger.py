@@ -6,8 +6,8 @@ from scheduler.core.job import Job, mask_of
 from scheduler.core.quota import Branch, Quota
 from scheduler.core.rows import Rows
 from scheduler.core.topology import Node, Topology
-from scheduler.core.types import JobSpec, QuotaTree
-from scheduler.core.usage import Fading
+from scheduler.core.types import JobSpec, QuotaTree, Usage
+from scheduler.core.usage import SCALE_BITS, Fading
 
 
 class Ledger:
@@ -99,6 +99,33 @@ class Ledger:
         """Count recent use by another clock: what is over is forgotten, what runs is counted from its bind on."""
         self.fading = fading
         self._recharge(Quota(self.quota.tree))
+
+    def over(self) -> dict[str, dict[str, int]]:
+        """By team and type the accumulated use of what holds nothing any more, unfaded: it changes when a gang ends."""
+        amounts = {
+            leaf.name: dict(leaf.past) for leaf in self.quota.by_name.values() if not leaf.children and leaf.past
+        }
+        for job in self.holding.values():
+            assert job.leaf is not None
+            mine = amounts[job.leaf.name]
+            mine[job.decision.gpu_type] += job.spec.gpus * self.fading.grown(job.decision.bound_ms or 0)
+        return {team: kept for team, types in amounts.items() if (kept := {k: n for k, n in types.items() if n})}
+
+    def faded(self, over: dict[str, dict[str, int]], now_ms: int) -> dict[str, dict[str, int]]:
+        """Such amounts as they count at ``now_ms``; what has faded away is left out."""
+        shrink = self.fading.shrink(now_ms)
+        small = {team: {k: n * shrink >> SCALE_BITS for k, n in types.items()} for team, types in over.items()}
+        return {team: kept for team, types in small.items() if (kept := {k: n for k, n in types.items() if n > 0})}
+
+    def resume(self, usage: Usage) -> None:
+        """Go on with the use that another process, or this one before, had counted of what is over."""
+        self._recharge(Quota(self.quota.tree))
+        grown = self.fading.grown(usage.at_ms)
+        for team, types in usage.over.items():
+            leaf = self.quota.by_name.get(team)
+            if leaf is not None and not leaf.children:
+                for gpu_type, amount in types.items():
+                    self.quota.remember(leaf, gpu_type, amount * grown >> SCALE_BITS)
 
     def _recharge(self, quota: Quota) -> None:
         self.quota = quota

@@ -6,21 +6,23 @@ time that the gang would wait otherwise is worth more than the restarts. Jobs ne
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from scheduler.core import attempts
+from scheduler.core import attempts, windows
 from scheduler.core.claims import may_be_stopped
 from scheduler.core.draft import Draft
 from scheduler.core.job import Job
 from scheduler.core.lifecycle import planned_end_ms, remaining_ms
 from scheduler.core.limits import Asker, Limits
+from scheduler.core.moves import Move, Proposal
 from scheduler.core.placement import Placement, Sieve, find, lowest
 from scheduler.core.queue import Walk
 from scheduler.core.quota import Quota
 from scheduler.core.reserve import Holds
 from scheduler.core.settle import ask
-from scheduler.core.types import Hint, OnLoss, Phase, Reason, Reservation, StopCause
-from scheduler.core.victims import RESTART_MS, Eviction, Question, Search
+from scheduler.core.spent import price_ms
+from scheduler.core.types import AcceptedRepair, Hint, OnLoss, Phase, Reason, Reservation, StopCause
+from scheduler.core.victims import Eviction, Question, Search
 from scheduler.core.waiting import Group
 from scheduler.core.why import Why
 
@@ -44,31 +46,92 @@ class Repair:
         self._holds = holds
         self._why = why
         self._trials = 0
+        self._capped = False
+        self._planned: list[Job] = []
 
     def run(self) -> None:
-        """Try one move for the head of each group that waits for breakage alone."""
+        """Do what on-call agreed to; where repair is automatic and its time has come, try a move for the head of each
+        group that waits for breakage alone."""
+        for wish in self._snapshot.repairs.accepted:
+            self._do(wish)
         policy, now = self._draft.policy, self._draft.now_ms
-        if not policy.repair:
+        if policy.repair != "auto":
             return
-        groups = self._snapshot.waiting.groups.values()
-        broken = [group for group in groups if self._why.scarce(group.shape) in BROKEN]
+        broken = self._broken()
         if not broken:
             return
+        spans = windows.read(policy.repair_windows)
         due = self._snapshot.repaired_ms + policy.repair_every_ms
+        if now >= due and not windows.is_open(spans, now):
+            due = windows.next_open_ms(spans, now) or due
         if now < due:
             self._draft.wake(due)
             return
         self._snapshot.repaired_ms = now
         self._draft.wake(now + policy.repair_every_ms)
-        walk = Walk(self._snapshot, policy, broken)
+        self._snapshot.moves.look(self._snapshot.jobs.values(), now)
+        self._capped = True
+        for job, found in self._ways(broken):
+            self._carry_out(job, found)
+            self._planned += found.victims
+
+    def proposals(self) -> list[Proposal]:
+        """What could be moved for the head of each group that waits for breakage alone, in the order of the queue."""
+        return [self._proposal(job, found) for job, found in self._ways(self._broken())]
+
+    def _proposal(self, job: Job, found: Eviction) -> Proposal:
+        held, now = self._holds.of(job.id), self._draft.now_ms
+        moves = [
+            Move(one.id, one.spec.team, one.decision.attempt, one.spec.gpus, price_ms(one)) for one in found.victims
+        ]
+        return Proposal(
+            job=job.id,
+            team=job.spec.team,
+            gpus=job.spec.gpus,
+            gpu_type=found.gpu_type,
+            nodes=tuple(node.name for node, _ in found.parts),
+            takes=tuple(gpus for _, gpus in found.parts),
+            moves=tuple(moves),
+            gain_ms=None if held is None else job.spec.gpus * max(0, held.start_ms - now),
+        )
+
+    def _do(self, wish: AcceptedRepair) -> None:
+        """The moves agreed to, if all still is as it was then: it was looked at, so neither windows nor caps matter."""
+        snapshot, job = self._snapshot, self._snapshot.jobs.get(wish.job)
+        victims = [snapshot.jobs[name] for name, attempt in wish.moved if self._is_still(name, attempt, wish.gpu_type)]
+        nodes = [snapshot.nodes[name] for name in wish.nodes if name in snapshot.nodes and snapshot.nodes[name].open]
+        if wish.until_ms <= self._draft.now_ms or job is None or job.group is None or not self._may_ask(job):
+            return
+        if len(victims) < len(wish.moved) or len(nodes) < len(wish.nodes):
+            return
+        leaf = snapshot.quota.leaf(job.spec.team)
+        found = Eviction(victims, list(zip(nodes, wish.takes, strict=True)), 0, wish.gpu_type)
+        if Quota.barrier(leaf, wish.gpu_type, job.spec.gpus, job.priority) is None and self._fit_elsewhere(job, found):
+            self._carry_out(job, found)
+
+    def _is_still(self, name: str, attempt: int, gpu_type: str) -> bool:
+        job = self._snapshot.jobs.get(name)
+        return job is not None and job.decision.attempt == attempt and self._movable(job, gpu_type)
+
+    def _broken(self) -> list[Group]:
+        groups = self._snapshot.waiting.groups.values()
+        return [group for group in groups if self._why.scarce(group.shape) in BROKEN]
+
+    def _ways(self, broken: list[Group]) -> Iterator[tuple[Job, Eviction]]:
+        """For the head of each group the cheapest moves that let it start, where there are any."""
+        walk = Walk(self._snapshot, self._draft.policy, broken)
         while (head := walk.head()) is not None:
             group, name = head
-            self._repair_for(group, self._snapshot.jobs[name])
+            job = self._snapshot.jobs[name]
+            found = self._way_for(group, job) if self._may_ask(job) else None
+            if found is not None:
+                yield job, found
             walk.dropped()
 
-    def _repair_for(self, group: Group, job: Job) -> None:
-        if job.id in self._draft.pencilled or job.id in self._snapshot.stopping_for:
-            return
+    def _may_ask(self, job: Job) -> bool:
+        return job.id not in self._draft.pencilled and job.id not in self._snapshot.stopping_for
+
+    def _way_for(self, group: Group, job: Job) -> Eviction | None:
         leaf = self._snapshot.quota.leaf(group.team)
         now = self._draft.now_ms
         asker = Asker(job.id, group.team, group.priority, over_plans=True)
@@ -85,8 +148,8 @@ class Repair:
             search = Search(self._snapshot, self._limits, question, movable, may_stop, accepts=self._accepts(job))
             found = search.best(self._snapshot.topology.by_type[gpu_type])
             if found is not None:
-                self._carry_out(job, found)
-                return
+                return found
+        return None
 
     def _types(self, group: Group) -> list[str]:
         wanted = group.shape.gpu_type
@@ -97,6 +160,7 @@ class Repair:
         spec, decision, now = job.spec, job.decision, self._draft.now_ms
         return (
             job.phase is Phase.RUNNING
+            and spec.movable
             and self._snapshot.why_parked(job) is None
             and decision.gpu_type == gpu_type
             and spec.on_preemption is OnLoss.RESUME
@@ -111,20 +175,22 @@ class Repair:
         held = self._holds.of(job.id)
         if held is None:
             return True
-        price = 0
-        for victim in found.victims:
-            assert victim.spec.checkpoint is not None
-            price += victim.spec.gpus * (victim.spec.checkpoint.takes_ms + RESTART_MS)
-        return job.spec.gpus * (held.start_ms - self._draft.now_ms) > price
+        return job.spec.gpus * (held.start_ms - self._draft.now_ms) > sum(map(price_ms, found.victims))
 
     def _accepts(self, job: Job) -> Callable[[Eviction], bool]:
         def accepts(found: Eviction) -> bool:
             if not found.victims or not self._pays(job, found) or not self._trials:
                 return False
+            if self._capped and not self._within_caps(found.victims):
+                return False
             self._trials -= 1
             return self._fit_elsewhere(job, found)
 
         return accepts
+
+    def _within_caps(self, victims: list[Job]) -> bool:
+        draft = self._draft
+        return draft.snapshot.moves.allows([*self._planned, *victims], draft.policy, draft.now_ms)
 
     def _fit_elsewhere(self, job: Job, found: Eviction) -> bool:
         """Try it out: the victims gone, the gang in its place, and every victim has another one."""

@@ -64,7 +64,7 @@ class Rollout:
         self, snapshot: Snapshot, policy: Policy, now_ms: int, grain_ms: int = 30_000, coarse: int | None = None
     ) -> None:
         self._snapshot = snapshot
-        self._policy = replace(policy, reason_every_ms=REASONS_MS, repair=False)
+        self._policy = replace(policy, reason_every_ms=REASONS_MS, repair="off")
         self._begun_ms = self._now_ms = max(now_ms, snapshot.now_ms)
         self._grain_ms = grain_ms
         self._coarse = coarse

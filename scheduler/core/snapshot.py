@@ -17,6 +17,7 @@ from scheduler.core.lifecycle import due_ms, remaining_ms, same_wait
 from scheduler.core.patience import Patience
 from scheduler.core.quota import CPU, MEMORY, Quota
 from scheduler.core.rows import Rows
+from scheduler.core.spent import Spent
 from scheduler.core.topology import Node, Topology, same_inventory
 from scheduler.core.types import (
     HOLDING,
@@ -30,8 +31,10 @@ from scheduler.core.types import (
     Phase,
     QuotaTree,
     Reason,
+    RepairIntent,
     ReservationIntent,
     Reservations,
+    Usage,
 )
 from scheduler.core.usage import Fading
 from scheduler.core.waiting import Waiting, Weights, age_key
@@ -62,6 +65,8 @@ class Snapshot:
         self.reviews = 0
         self.holds_reviewed = -1
         self.repaired_ms = 0
+        self.repairs = RepairIntent()
+        self.moves = Spent()
         self.parked: dict[str, Job] = {}
         self.stopping_for: dict[str, set[str]] = {}
         self.dependents: dict[str, set[str]] = {}
@@ -71,6 +76,7 @@ class Snapshot:
         self.timers: list[tuple[int, str]] = []
         self.patience = Patience()
         self.arrays = Arrays()
+        self.usage = Usage()
         self._fades = False
         self._all_jobs: dict[str, Job] = {}
 
@@ -322,11 +328,13 @@ class Snapshot:
         return min(times, default=None)
 
     def fade(self, half_life_ms: int) -> None:
-        """Use this half-life for recent use. What is over under another one is forgotten; what runs is counted anew."""
+        """Use this half-life for recent use. What is over is counted as it was written down last, what runs from its
+        bind on."""
         if half_life_ms == self.fading.half_life_ms and self._fades:
             return
         self._fades = True
         self.ledger.fade(Fading(half_life_ms, self.now_ms))
+        self.ledger.resume(self.usage)
 
     # --- nodes --------------------------------------------------------------------------------------------------
 
@@ -415,6 +423,11 @@ class Snapshot:
         self.ledger.replant(tree)
         self.work.gain_all()
 
+    def set_usage(self, usage: Usage | None) -> None:
+        """Take in what was written down of the use of what is over."""
+        self.usage = usage if usage is not None else Usage()
+        self.ledger.resume(self.usage)
+
     def set_reservations(self, reservations: Reservations | None) -> None:
         """Take in the holds in force and planned."""
         new = reservations if reservations is not None else Reservations()
@@ -429,6 +442,11 @@ class Snapshot:
             self.bookings.pop(name, None)
         else:
             self.bookings[name] = intent
+        self.work.gain_all()
+
+    def set_repairs(self, intent: RepairIntent | None) -> None:
+        """Take in the moves that on-call agreed to."""
+        self.repairs = intent if intent is not None else RepairIntent()
         self.work.gain_all()
 
     def capacity(self) -> dict[str, int]:

@@ -207,7 +207,7 @@ class JobSpec:
     ``after`` names the jobs that must have succeeded first. ``spot_ok`` None means: wherever its checkpoint fits
     the notice. ``topology_wait_ms`` is how long a gang that prefers one rack takes no wider place (see ``patience``);
     None: as the fleet has it. ``array`` is the id that the elements of an array share, and at most ``throttle`` of them
-    hold GPUs at a time (0: any number).
+    hold GPUs at a time (0: any number). ``movable``: repair may move it to make room for others.
     """
 
     id: str
@@ -231,6 +231,7 @@ class JobSpec:
     nvlink: NvLink = NvLink.ANY
     array: str = ""
     throttle: int = 0
+    movable: bool = True
     name: str = ""
     owner: str = ""
     launch: Launch = field(default_factory=Launch)
@@ -311,6 +312,26 @@ class ReservationIntent:
     gpu_type: str
     start_ms: int
     end_ms: int
+    version: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedRepair:
+    """Moves that on-call agreed to: ``moved`` are (job, attempt), so that ``job`` finds ``takes`` GPUs of ``nodes``."""
+
+    job: str
+    gpu_type: str
+    nodes: tuple[str, ...]
+    takes: tuple[int, ...]
+    moved: tuple[tuple[str, int], ...]
+    until_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class RepairIntent:
+    """``intent/repair``: what on-call agreed to lately. Each is done once, if it still can be, or not at all."""
+
+    accepted: tuple[AcceptedRepair, ...] = ()
     version: int = 1
 
 
@@ -562,6 +583,17 @@ class Reservations:
     held: tuple[Reservation, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """``decision/usage``: the use of what is over, faded to ``at_ms``: GPUs by team and type, times ``2**32``.
+
+    Who leads next goes on with it; what runs is counted from its bind on anyway.
+    """
+
+    at_ms: int = 0
+    over: dict[str, dict[str, int]] = field(default_factory=dict)
+
+
 # --- what plan() answers ----------------------------------------------------------------------------------------
 
 
@@ -683,8 +715,14 @@ class Policy:
     kill_timeout_ms: int = 60_000
     min_runtime_ms: int = 0
     backfill: bool = True
-    repair: bool = False
+    repair: str = "off"
+    """``off``; ``propose``: moves are shown to on-call, who may have one done; ``auto``: they are done."""
     repair_every_ms: int = 300_000
+    repair_windows: str = ""
+    """When ``auto`` may move jobs: weekly windows in UTC (see ``windows``); empty: at any time."""
+    repair_moves_per_hour: int = 0
+    repair_gpu_hours_per_day: int = 0
+    """Most jobs that ``auto`` moves within an hour, and GPU-hours that this may cost within a day; 0: no bound."""
     length_weight: Fraction = Fraction(0)
     length_most_ms: int = 0
     """A job counts as having come later by ``length_weight`` times its limit, at most by ``length_most_ms`` (0: without

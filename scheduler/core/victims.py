@@ -16,13 +16,11 @@ from scheduler.core.layout import Bar
 from scheduler.core.limits import Asker, Limits
 from scheduler.core.rooms import Room, Rules, least_on, ways_on
 from scheduler.core.snapshot import Snapshot
+from scheduler.core.spent import RESTART_MS
 from scheduler.core.tally import Need, Tally
 from scheduler.core.topology import Node, Rack, Zone, bits
 from scheduler.core.types import Hint, NvLink
 from scheduler.core.waiting import Shape
-
-RESTART_MS = 60_000
-"""What a restart costs beside the work lost: image, rendezvous, reading the checkpoint."""
 
 CLASS_BITS = 64
 """A class's price is above every price in GPU-milliseconds of the classes below it by so many bits."""

@@ -14,6 +14,7 @@ from scheduler.loader import Loader
 from scheduler.sim.clock import VirtualClock
 from scheduler.store import keys
 from scheduler.store.base import Store
+from scheduler.usage_kept import UsageKeeper
 
 Inspect = Callable[[Snapshot, Plan, int], None]
 """Looks at a plan before it is committed: the snapshot that it was made from, the plan, the time."""
@@ -48,6 +49,7 @@ class ControlPlane:
         self._token = 0
         self._leader: Leader | None = None
         self._loader: Loader | None = None
+        self._usage = UsageKeeper()
         self.inspect: Inspect | None = None
 
     @property
@@ -83,6 +85,7 @@ class ControlPlane:
             ttl_s=FOREVER_S,
         )
         self._loader = Loader(self._store)
+        self._usage = UsageKeeper()
 
     def tick(self) -> Ticked:
         """Catch up, plan, commit.
@@ -98,6 +101,7 @@ class ControlPlane:
         elected, self._token = token != self._token, token
         self._loader.catch_up(through=token)
         now_ms = self._clock()
+        self._usage.keep(self._store, self._loader, token, now_ms)
         planned = plan(self._loader.snapshot, self._policy, now_ms, token)
         if not planned.changes:
             return Ticked(False, planned.wake_ms, elected=elected)

@@ -90,6 +90,7 @@ def _read_spec(fields: Fields, name: str, at_ms: int, team: Callable[[Any], str]
         spot_ok=fields.take("spot_ok", flag, None),
         after=fields.take("after", one_or_list(text), ()),
         topology_wait_ms=fields.take("topology_wait", duration, None),
+        movable=fields.take("movable", flag, True),
         nvlink=NvLink(fields.take("nvlink", _nvlink, NvLink.ANY.value)),
     )
 

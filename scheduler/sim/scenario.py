@@ -121,6 +121,13 @@ def read(file: str, value: Any) -> Scenario:
     return Scenario(file, title, start_ms, settings, hosts, quota, timed, expectations, events.jobs)
 
 
+def _repair(value: Any) -> str:
+    """``true`` and ``false`` are how scenarios say ``auto`` and ``off``."""
+    if isinstance(value, bool):
+        return "auto" if value else "off"
+    return str(one_of(("off", "propose", "auto"))(value))
+
+
 _POLICY: dict[str, tuple[str, Any]] = {
     "grace": ("grace_ms", duration),
     "start_timeout": ("start_timeout_ms", duration),
@@ -128,7 +135,7 @@ _POLICY: dict[str, tuple[str, Any]] = {
     "kill_timeout": ("kill_timeout_ms", duration),
     "min_runtime": ("min_runtime_ms", duration),
     "backfill": ("backfill", flag),
-    "repair": ("repair", flag),
+    "repair": ("repair", _repair),
     "repair_every": ("repair_every_ms", duration),
     "length_weight": ("length_weight", fraction),
     "reservation_after": ("reservation_after_ms", duration),

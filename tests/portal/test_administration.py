@@ -109,10 +109,10 @@ def policy(admin: Client, **changes: Any) -> dict[str, Any]:
 
 
 def test_a_change_of_the_policy_is_a_revision_on_its_way_to_the_scheduler(admin: Client) -> None:
-    sent = policy(admin, grace_ms=90_000, length_weight="1/3", repair="on", reason="Shorter grace for the fair")
+    sent = policy(admin, grace_ms=90_000, length_weight="1/3", repair="auto", reason="Shorter grace for the fair")
     assert admin.post(reverse("admin:scheduler_policyrevision_add"), sent).status_code == 302
     made = PolicyRevision.objects.get()
-    assert made.chosen == {"grace_ms": 90_000, "length_weight": "1/3", "repair": True}
+    assert made.chosen == {"grace_ms": 90_000, "length_weight": "1/3", "repair": "auto"}
     assert made.by is not None
     assert (made.by.username, made.reason) == ("admin", "Shorter grace for the fair")
     assert Outbox.objects.get().key == keys.INTENT_POLICY

@@ -48,7 +48,7 @@ def test_the_policy_that_is_shipped_is_one(settings: Any) -> None:
 def test_what_people_changed_comes_before_the_deployments(settings: Any) -> None:
     settings.GANGWAY_POLICY = {"grace_ms": 5_000, "repair": True}
     changed = PolicyIntent({"grace_ms": 9_000, "length_weight": "1/3"})
-    assert policy_of(changed) == Policy(grace_ms=9_000, repair=True, length_weight=Fraction(1, 3))
+    assert policy_of(changed) == Policy(grace_ms=9_000, repair="auto", length_weight=Fraction(1, 3))
 
 
 def test_a_changed_setting_that_is_unknown_here_leaves_the_others_in_force(settings: Any) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from scheduler.core.types import (
+    CheckpointSpec,
     Event,
     EventKind,
     GangReport,
@@ -23,6 +24,7 @@ from scheduler.core.types import (
     QuotaTree,
     RankReport,
     RankState,
+    Slice,
 )
 from scheduler.ids import Ulids
 from scheduler.runtime import Runtime
@@ -63,9 +65,11 @@ class World:
         spec = JobSpec(job, "vision", 8, "H100", 2, 3_600_000, self.clock.now_ms)
         self.put(keys.intent_job(job), JobIntent(spec, version=2, cancel=True))
 
-    def process(self, name: str = "a", store: Any = None) -> Runtime:
+    def process(self, name: str = "a", store: Any = None, **policy: Any) -> Runtime:
         store = store or self.store
-        return Runtime(store, name, lambda _: Policy(), ids=self.ids, now_ms=self.clock, monotonic_ms=self.clock)
+        return Runtime(
+            store, name, lambda _: Policy(**policy), ids=self.ids, now_ms=self.clock, monotonic_ms=self.clock
+        )
 
     def step(self, process: Runtime) -> Any:
         self.clock.now_ms += 1_000
@@ -312,3 +316,23 @@ def test_a_changed_policy_is_decided_by_from_the_next_step_on() -> None:
     assert entry is not None
     stop = codec.decode(JobDecision, entry.value).stop
     assert stop is not None and stop.deadline_ms == world.clock.now_ms + 7_000
+
+
+def test_moves_are_looked_for_by_the_steps_that_are_asked_to_alone(world: World) -> None:
+    now_ms = world.clock.now_ms
+    for node in ("n1", "n2"):
+        spec = JobSpec(f"half-{node}", "vision", 4, "H100", 2, 86_400_000, now_ms, checkpoint=CheckpointSpec(60_000, 1))
+        held = (Slice(node, (0, 1, 2, 3)),)
+        world.put(keys.intent_job(spec.id), JobIntent(spec))
+        world.put(
+            keys.decision_job(spec.id),
+            JobDecision(Phase.RUNNING, 1, 1, held, "H100", bound_ms=now_ms, started_ms=now_ms),
+        )
+    world.report(RankState.RUNNING)
+    world.submit("wide")
+    process = world.process(repair="auto", repair_every_ms=1)
+    for _ in range(3):
+        world.step(process)
+    assert world.told(EventKind.STOP) == []
+    process.step(world.clock.now_ms, repair=True)
+    assert len(world.told(EventKind.STOP)) == 1

@@ -110,7 +110,7 @@ def test_the_sweep_delivers_what_was_left_and_wakes_the_scheduler(fleet: Store, 
     assert sent == []
 
 
-@pytest.mark.parametrize("task", [tasks.tick, tasks.record, tasks.sweep_outbox])
+@pytest.mark.parametrize("task", [tasks.tick, tasks.repair_fragmentation, tasks.record, tasks.sweep_outbox])
 def test_while_the_store_is_away_a_task_ends_without_an_error(
     task: Any, sent: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,6 +130,7 @@ def test_every_task_has_a_queue_and_every_beat_expires() -> None:
     }
     assert {name: queue.name.split(".")[0] for name, queue in queues.items()} == {
         "scheduler.tasks.tick": "bcast",
+        "scheduler.tasks.repair_fragmentation": "bcast",
         "scheduler.tasks.record": "recording",
         "scheduler.tasks.sweep_outbox": "recording",
         "scheduler.tasks.fold_counts": "recording",

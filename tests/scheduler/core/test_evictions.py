@@ -98,7 +98,7 @@ def _held(job: Job) -> JobIntent:
     ],
 )
 def test_repair_moves(wishes: dict[str, OnLoss], held: bool, moved: bool) -> None:
-    cluster = Cluster("r1: 2xH100", repair=True, repair_every_ms=MINUTE)
+    cluster = Cluster("r1: 2xH100", repair="auto", repair_every_ms=MINUTE)
     for job in ("a", "gone", "b", "gone too"):
         cluster.submit(job, 4, **wishes)
         cluster.tick(1)

@@ -208,7 +208,7 @@ def broken(seed: int) -> Fleet:
             jobs.append(replace(job, spec=replace(job.spec, hint=hint, on_preemption=kept)))
     hints = [Hint.PREFER_SAME_RACK, Hint.PREFER_SAME_RACK, Hint.REQUIRE_SAME_RACK, Hint.REQUIRE_SAME_HOST]
     fleet = Fleet(
-        maker.hosts, [team("ml")], jobs, spec("asker"), {"repair": True, "preemption": False, "shares": False}
+        maker.hosts, [team("ml")], jobs, spec("asker"), {"repair": "auto", "preemption": False, "shares": False}
     )
     asker = maker.asker("ml", max(1, fleet.most_free()), priority=2, hint=rng.choice(hints))
     return replace(fleet, asker=asker)
