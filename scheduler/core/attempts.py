@@ -60,6 +60,7 @@ def bound(job: Job, allocation: tuple[Slice, ...], gpu_type: str, policy: Policy
         failures=old.failures,
         stops=old.stops,
         stopped_ms=old.stopped_ms,
+        stopped_for=old.stopped_for,
         lost_ms=old.lost_ms,
         stop=old.stop,
         avoid=old.avoid,
@@ -117,15 +118,17 @@ def saved(job: Job, decision: JobDecision, what: Saved, work_ms: int, now_ms: in
 def asked(job: Job, cause: StopCause, deadline_ms: int, for_job: str | None, now_ms: int) -> Moved:
     """A stop with handshake of a running attempt begins."""
     old = job.decision
-    stopped = tuple(at for at in old.stopped_ms if at > now_ms - DAY_MS)
+    known = ("",) * (len(old.stopped_ms) - len(old.stopped_for)) + old.stopped_for
+    kept = [(at, name) for at, name in zip(old.stopped_ms, known, strict=True) if at > now_ms - DAY_MS]
     if cause in FOR_OTHERS:
-        stopped = (*stopped, now_ms)
+        kept.append((now_ms, for_job or ""))
     decision = replace(
         old,
         phase=Phase.STOPPING,
         stop=Stop(cause, now_ms, deadline_ms, for_job),
         stops=old.stops + 1,
-        stopped_ms=stopped,
+        stopped_ms=tuple(at for at, _ in kept),
+        stopped_for=tuple(name for _, name in kept),
     )
     return decision, [_stop_event(job, decision, now_ms)]
 

@@ -18,6 +18,9 @@ from scheduler.core.quota import Branch
 from scheduler.core.types import ANY_GPU_TYPE, Policy, Reservation
 from scheduler.core.waiting import Group
 
+SWAP_MS = 3_600_000
+"""Within so long a job takes nothing back, by its share, from the one that it was stopped for."""
+
 
 class Claims:
     """The rights concerning one GPU type, at one moment of a plan.
@@ -117,6 +120,8 @@ class Claims:
         if not all(self._within(branch, gpus) for branch in own):
             return False
         floors = self._below_floors(own, gpus)
+        if not floors and self._would_swap(asker, victim):
+            return False
         for branch in other:
             inside = [one.spec.gpus for one in so_far if branch in quota.leaf(one.spec.team).path]
             inside.append(victim.spec.gpus)
@@ -128,6 +133,20 @@ class Claims:
             if not spared:
                 return False
         return True
+
+    def _would_swap(self, asker: Job, victim: Job) -> bool:
+        """Whether the asker was itself stopped for the victim a while ago. Rights by share move with what comes and
+        goes: the two would take turns, and lose their work each time."""
+        decision = asker.decision
+        times = [
+            at
+            for at, name in zip(reversed(decision.stopped_ms), reversed(decision.stopped_for), strict=False)
+            if name == victim.id
+        ]
+        over = max(times, default=-SWAP_MS) + SWAP_MS
+        if over > self._draft.now_ms:
+            self._draft.evict_again(over)
+        return over > self._draft.now_ms
 
     def _below_floors(self, own: Iterable[Branch], gpus: int) -> bool:
         """Whether all of these would be within their floors with so many GPUs more."""

@@ -12,7 +12,7 @@ from scheduler.core.layout import Bar, Layout
 from scheduler.core.lifecycle import planned_end_ms
 from scheduler.core.snapshot import Snapshot
 from scheduler.core.topology import Node, Pool, Rack, bits
-from scheduler.core.types import Reason, Reservation
+from scheduler.core.types import JobSpec, Reason, Reservation
 
 
 class Limits:
@@ -31,6 +31,7 @@ class Limits:
         self.timed = False
         self._kept_free: dict[str, list[Rack]] = {}
         self.guarded = False
+        self._demands: dict[str, list[tuple[Bar, int, JobSpec]]] = {}
         self._add_windows()
 
     def _add_windows(self) -> None:
@@ -54,8 +55,11 @@ class Limits:
             return
         self.guarded = self.guarded or held.firm
         closing = layout.bars(job.spec.team, job.priority)
+        spec = job.spec
         for node, bar in closing.partial:
             self._bar(node, bar)
+            if held.firm and (spec.cpu_per_rank or spec.memory_per_rank_gb or spec.scratch_gb):
+                self._demands.setdefault(node.name, []).append((bar, bar.takes, spec))
         if closing.whole is not None:
             self.whole[job.id] = (closing.whole, layout)
             closed = self.closed
@@ -78,6 +82,8 @@ class Limits:
         """Open again what a reservation held."""
         layout = self._snapshot.layouts.of(held, self._snapshot.nodes)
         for node, _ in layout.partial:
+            if held.job is not None and node.name in self._demands:
+                self._demands[node.name] = [one for one in self._demands[node.name] if one[0].job != held.job]
             bars = self.by_node.get(node.name)
             if bars is None:
                 continue
@@ -93,6 +99,30 @@ class Limits:
                     self.closed[rack] = entries
                 else:
                     del self.closed[rack]
+
+    def left(self, node: Node, asker: Asker) -> tuple[int, int, int]:
+        """CPUs, memory and scratch of a node that are free now and not kept for those for whom somebody is stopped
+        there: what the ones who are being stopped hold will be there for them, too."""
+        free = node.cpus_free, node.memory_free, node.scratch_free
+        if not self._demands.get(node.name):
+            return free
+        cpus, memory, scratch = free
+        for name in self._snapshot.stopping & node.jobs.keys():
+            going, ranks = self._snapshot.jobs[name].spec, node.jobs[name].bit_count()
+            cpus += ranks * going.cpu_per_rank
+            memory += ranks * going.memory_per_rank_gb
+            scratch += going.scratch_gb
+        kept = self.kept(node, asker)
+        return min(cpus - kept[0], free[0]), min(memory - kept[1], free[1]), min(scratch - kept[2], free[2])
+
+    def kept(self, node: Node, asker: Asker) -> tuple[int, int, int]:
+        """CPUs, memory and scratch of a node that are kept from the asker for those for whom somebody is stopped."""
+        heeded = [(takes, spec) for bar, takes, spec in self._demands.get(node.name, ()) if asker.heeds(bar)]
+        return (
+            sum(takes * spec.cpu_per_rank for takes, spec in heeded),
+            sum(takes * spec.memory_per_rank_gb for takes, spec in heeded),
+            sum(spec.scratch_gb for _, spec in heeded),
+        )
 
     def shut(self, rack: Rack, end_ms: int, asker: Asker) -> int:
         """The nodes of the rack that are closed whole to a job that ends at ``end_ms``."""

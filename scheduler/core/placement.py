@@ -96,12 +96,13 @@ class Sieve:
         shape = self._shape
         if not self._demands:
             return most
-        if shape.scratch > node.scratch_free:
+        cpus, memory, scratch = self._limits.left(node, self._asker)
+        if shape.scratch > scratch:
             return 0
         if shape.cpu:
-            most = min(most, node.cpus_free // shape.cpu)
+            most = min(most, cpus // shape.cpu)
         if shape.memory:
-            most = min(most, node.memory_free // shape.memory)
+            most = min(most, memory // shape.memory)
         return max(0, most)
 
 

@@ -139,7 +139,11 @@ class Repair:
         for gpu_type in self._types(group):
             if Quota.barrier(leaf, gpu_type, group.shape.gpus, group.priority) is not None:
                 continue
-            movable = {other.id: other for other in self._snapshot.holding.values() if self._movable(other, gpu_type)}
+            movable = {
+                other.id: other
+                for other in self._snapshot.holding.values()
+                if self._movable(other, gpu_type) and not self._would_be_back(other, job)
+            }
 
             def may_stop(victim: Job, so_far: Sequence[Job]) -> bool:
                 return victim.spec.gpus + sum(other.spec.gpus for other in so_far) <= group.shape.gpus
@@ -169,6 +173,11 @@ class Repair:
             and planned_end_ms(spec, decision) > now + NEAR_END_MS
             and may_be_stopped(job, self._draft.policy, now)
         )
+
+    @staticmethod
+    def _would_be_back(moved: Job, job: Job) -> bool:
+        """Whether the one that is moved may take what it left from the job that it was moved for."""
+        return Asker(moved.id, moved.spec.team, moved.priority).outranks(job.spec.team, job.priority)
 
     def _pays(self, job: Job, found: Eviction) -> bool:
         """Whether the gang would wait so long that the restarts cost less."""

@@ -489,7 +489,8 @@ class JobDecision:
     work that the newest good checkpoint holds, the one at ``manifest`` where it has an address; ``banked_ms`` what the
     current attempt started from, ``resume_from`` the address of that.
     ``restarts`` counts attempts after the first, ``failures`` those that ended by the user's own fault (they use up
-    ``max_restarts``), ``stopped_ms`` the moments of the planned stops of the last day, for the bound on them.
+    ``max_restarts``), ``stopped_ms`` the moments of the planned stops of the last day, for the bound on them,
+    and ``stopped_for`` in parallel for whose sake they were (empty where that is not on record).
     ``eligible_ms`` is when the job could be tried again after it was kept from it; 0: since it was submitted.
     ``met`` names the jobs out of ``spec.after`` that are known to have succeeded: their records may be gone by now.
     ``master_port`` is the port of the gang's rendezvous on the host of rank 0, 0 until the barrier opens.
@@ -517,6 +518,7 @@ class JobDecision:
     failures: int = 0
     stops: int = 0
     stopped_ms: tuple[int, ...] = ()
+    stopped_for: tuple[str, ...] = ()
     lost_ms: int = 0
     stop: Stop | None = None
     reason: Reason | None = None

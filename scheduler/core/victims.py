@@ -253,7 +253,8 @@ class Search:
     def _ranks(self, node: Node, gone: Collection[str]) -> int:
         """How many ranks the node's CPUs, memory and scratch carry without these jobs and those that are stopping."""
         shape, snapshot = self._shape, self._snapshot
-        cpus, memory, scratch = node.cpus_free, node.memory_free, node.scratch_free
+        kept = self._limits.kept(node, self._question.asker)
+        cpus, memory, scratch = node.cpus_free - kept[0], node.memory_free - kept[1], node.scratch_free - kept[2]
         for name, mask in node.jobs.items():
             if name in gone or name in snapshot.stopping or name in self._given:
                 spec, ranks = snapshot.jobs[name].spec, mask.bit_count()

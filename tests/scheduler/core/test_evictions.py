@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from scheduler.core.claims import Claims
+from scheduler.core.draft import Draft
 from scheduler.core.job import Job
 from scheduler.core.types import EventKind, JobIntent, OnLoss
 from tests.builders import MINUTE, Cluster, team
@@ -171,3 +173,66 @@ def test_below_a_ceiling_nobody_is_stopped_beside_one_who_does_alone() -> None:
     cluster.submit("high", 3, priority=1)
     cluster.tick()
     assert [job for job, _, _ in stops(cluster)] == ["large"]
+
+
+def test_memory_that_stops_make_free_is_kept_for_whom_it_was() -> None:
+    cluster = Cluster("r1: 1xH100", quota=TWO)
+    cluster.submit("victim", 3, team="lender", memory_per_rank_gb=400)
+    cluster.submit("other", 5, team="lender")
+    cluster.tick()
+    cluster.deaf = {"r1-1"}
+    cluster.submit("asker", 2, team="own", memory_per_rank_gb=500)
+    cluster.tick(1)
+    cluster.submit("sneak", 1, team="lender", priority=1, memory_per_rank_gb=1500)
+    cluster.tick(1)
+    cluster.deaf = set()
+    for _ in range(3):
+        cluster.tick(60)
+    assert cluster.running() == ["asker", "other"]
+    assert stops(cluster) == [("victim", "reclaim", "asker")]
+
+
+def test_two_who_need_the_same_memory_are_not_promised_it_both() -> None:
+    cluster = Cluster("r1: 2xH100", quota=[team("ml")])
+    for at in range(4):
+        cluster.submit(f"low{at}", 4, priority=2)
+    cluster.tick()
+    for at in range(2):
+        cluster.submit(f"top{at}", 4, priority=0, memory_per_rank_gb=400)
+    for _ in range(3):
+        cluster.tick(60)
+    assert [name for name in cluster.running() if name.startswith("top")] == ["top0", "top1"]
+    assert cluster.on("top0") != cluster.on("top1")
+    assert cluster.stops() == 2
+
+
+def test_two_do_not_take_turns_by_their_shares() -> None:
+    cluster = Cluster("r1: 2xH100", quota=[team("a"), team("b")])
+    cluster.submit("first", 8, team="a")
+    cluster.submit("more", 8, team="a")
+    cluster.tick()
+    cluster.submit("second", 8, team="b")
+    for _ in range(3):
+        cluster.tick(60)
+    (stopped,) = [name for name in ("first", "more") if cluster.snapshot.jobs[name].decision.stops]
+    record = cluster.snapshot.jobs[stopped].decision
+    assert record.stopped_for == ("second",)
+    claims = Claims(Draft(cluster.snapshot, cluster.policy, cluster.now_ms, 1), "H100", ())
+    asker, victim = cluster.snapshot.jobs[stopped], cluster.snapshot.jobs["second"]
+    assert claims._would_swap(asker, victim)
+    cluster.now_ms += 3_600_000
+    later = Claims(Draft(cluster.snapshot, cluster.policy, cluster.now_ms, 1), "H100", ())
+    assert not later._would_swap(asker, victim)
+
+
+def test_repair_moves_nobody_who_could_take_the_place_back() -> None:
+    cluster = Cluster("r1: 2xH100", repair="auto", repair_every_ms=MINUTE)
+    for job in ("a", "gone", "b", "gone too"):
+        cluster.submit(job, 4, priority=1)
+        cluster.tick(1)
+    cluster.end("gone")
+    cluster.end("gone too")
+    cluster.submit("wide", 8, priority=2)
+    for _ in range(4):
+        cluster.tick(60)
+    assert stops(cluster) == []

@@ -59,7 +59,13 @@ def _least(fleet: Fleet) -> tuple[str, Answer] | None:
 
 
 def _least_moves(fleet: Fleet) -> tuple[str, Answer] | None:
-    movable = [job for job in fleet.jobs if job.spec.checkpoint is not None and job.spec.on_preemption is OnLoss.RESUME]
+    movable = [
+        job
+        for job in fleet.jobs
+        if job.spec.checkpoint is not None
+        and job.spec.on_preemption is OnLoss.RESUME
+        and job.spec.priority >= fleet.asker.priority
+    ]
     found = solver.moves(fleet, movable)
     return None if found is None else ("repair", found)
 
