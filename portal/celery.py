@@ -36,6 +36,7 @@ app.conf.task_routes = {
     "scheduler.tasks.look_at_checkpoints": {"queue": "default"},
     "scheduler.tasks.prune_logs": {"queue": "default"},
     "scheduler.tasks.fold_counts": {"queue": "recording"},
+    "scheduler.tasks.roll_up_usage": {"queue": "default"},
     "scheduler.tasks.keep_frames": {"queue": "default"},
     "scheduler.tasks.let_go": {"queue": "default"},
     "portal.tasks.preview_quota": {"queue": "previews"},

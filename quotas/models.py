@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from django.db import models
 
+from quotas.ledger.models import Budget as Budget
+from quotas.ledger.models import Charge as Charge
+from quotas.ledger.models import Holding as Holding
+from quotas.ledger.models import LedgerMark as LedgerMark
+from quotas.ledger.models import Price as Price
+from quotas.ledger.models import UsageDay as UsageDay
+
 
 class QuotaNode(models.Model):
     """An organisation or a team. A node without children is a team, and jobs name it by ``name``."""

@@ -14,7 +14,7 @@ from asgiref.sync import async_to_sync
 from channels.layers import get_channel_layer
 from django.db import connection, transaction
 
-from scheduler import clock, history, wakeups
+from scheduler import charging, clock, history, wakeups
 from scheduler.checkpoints import reported
 from scheduler.core.types import Event, EventKind
 from scheduler.models import Job, JobEvent
@@ -80,7 +80,10 @@ def _copy(batch: list[Entry], now_ms: int) -> dict[str, int] | None:
         if not _alone():
             return None
         # In the order of their ids, as everybody who locks more than one.
-        jobs = {job.pk: job for job in Job.objects.select_for_update().filter(pk__in=named).order_by("pk")}
+        locked = Job.objects.select_for_update(of=("self",)).select_related("team")
+        jobs = {job.pk: job for job in locked.filter(pk__in=named).order_by("pk")}
+        charging.begin()
+        _charge(told, jobs)
         rows = [_row(entry, place, event, jobs) for entry, events in told for place, event in enumerate(events)]
         JobEvent.objects.bulk_create(rows, ignore_conflicts=True)
         _bring_up(jobs, told)
@@ -89,6 +92,14 @@ def _copy(batch: list[Entry], now_ms: int) -> dict[str, int] | None:
             transaction.on_commit(wakeups.looking.ring)
         Job.objects.bulk_update(jobs.values(), history.FIELDS)
     return {job.pk: job.revision for job in jobs.values()}
+
+
+def _charge(told: list[tuple[Entry, list[Event]]], jobs: dict[str, Job]) -> None:
+    """Charge what is told for the first time. Entries are copied whole, and by nobody else meanwhile."""
+    names = {entry.key: entry.key.removeprefix(keys.JOURNAL) for entry, _ in told}
+    copied = set(JobEvent.objects.filter(entry__in=names.values()).values_list("entry", flat=True))
+    new = [(names[entry.key], events) for entry, events in told if names[entry.key] not in copied]
+    charging.charge(new, jobs)
 
 
 def _alone() -> bool:

@@ -11,6 +11,7 @@ from celery.signals import worker_shutdown
 from django.conf import settings
 from redis import RedisError
 
+from quotas.ledger import rollup
 from scheduler import (
     clock,
     connections,
@@ -93,6 +94,13 @@ def sweep_outbox() -> None:
 def fold_counts() -> None:
     """Keep the table behind the counts of jobs small."""
     counts.fold()
+
+
+@shared_task
+def roll_up_usage() -> None:
+    """Bring the sums of the ledger by day up to its last line."""
+    while rollup.roll_up():
+        pass
 
 
 @shared_task

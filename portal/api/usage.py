@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -27,21 +27,30 @@ WANTED = Query(
     {
         "from": (Moment(), None),
         "to": (Moment(), None),
-        "group_by": (Several(Choice(By), 5), (By.TEAM, By.WEEK)),
+        "group_by": (Several(Choice(By), 6), (By.TEAM, By.WEEK)),
         "team": (Several(Text(64)), ()),
     }
 )
 
 
 class UsageRow(msgspec.Struct, frozen=True):
-    """GPU-hours of one group; what was not grouped by is null. ``start`` is that of the day or week, in UTC."""
+    """GPU-hours of one group; what was not grouped by is null. ``start`` is that of the day or week, in UTC.
+
+    ``gpu_hours`` is what was held: ``floor_hours``, ``burst_hours`` and ``lost_hours`` together. ``jobs`` are those
+    that got GPUs for the first time. ``cost`` is by the price lists, null where a GPU type has no price.
+    """
 
     team: str | None
     user: str | None
     gpu_type: str | None
+    node: str | None
     start: datetime | None
     gpu_hours: float
+    floor_hours: float
+    burst_hours: float
+    lost_hours: float
     jobs: int
+    cost: str | None
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,8 +69,7 @@ class CsvRenderer(BaseRenderer):
     charset = "utf-8"
 
     def render(self, data: Any, accepted_media_type: str | None = None, renderer_context: Any = None) -> str:
-        rows = [Used(*msgspec.structs.astuple(row)) for row in data.items]
-        return to_csv(rows, [By(one) for one in data.group_by])
+        return to_csv(data.items, [By(one) for one in data.group_by])
 
 
 class JsonOrCsv(OneFormat):
@@ -81,7 +89,7 @@ class UsageView(Endpoint):
 
     @describe(
         "getUsage",
-        "GPU-hours by team, user, GPU type, day or week, of the teams that one may see",
+        "GPU-hours by team, user, GPU type, node of the quota tree, day or week, of the teams that one may see",
         Usage,
         query=WANTED,
         forms=("text/csv",),
@@ -90,25 +98,34 @@ class UsageView(Endpoint):
         asked = self.parameters
         now = clock.to_datetime(clock.now_ms())
         until = asked["to"] or now
-        since = asked["from"] or until - timedelta(days=DEFAULT_DAYS)
+        since = asked["from"] or _midnight(until) - timedelta(days=DEFAULT_DAYS)
         by = tuple(dict.fromkeys(asked["group_by"]))
         _check(since, until, by)
-        rows = used(
-            since,
-            until,
-            by,
-            now=now,
-            team_ids=self.standing.team_ids,
-            teams=asked["team"],
-            limit=MOST_ROWS + 1,
-        )
+        rows = self._used(since, until, by, now)
         if len(rows) > MOST_ROWS:
             remedy = "Ask for a shorter time, or by fewer things."
             raise invalid([FieldError("group_by", f"makes more than {MOST_ROWS} groups", remedy)])
-        items = [UsageRow(row.team, row.user, row.gpu_type, row.start, row.gpu_hours, row.jobs) for row in rows]
-        total = round(sum(row.gpu_hours for row in rows), 4)
+        items = [_row(row) for row in rows]
+        # What nodes have overlaps.
+        whole = self._used(since, until, (), now) if By.NODE in by else rows
+        total = round(sum(row.gpu_hours for row in whole), 4)
         groups = [one.value for one in by]
         return Response(Usage(since=since, until=until, group_by=groups, gpu_hours=total, items=items))
+
+    def _used(self, since: datetime, until: datetime, by: tuple[By, ...], now: datetime) -> list[Used]:
+        teams, seen = self.parameters["team"], self.standing.team_ids
+        return used(since, until, by, now=now, team_ids=seen, teams=teams, limit=MOST_ROWS + 1)
+
+
+def _midnight(at: datetime) -> datetime:
+    """A whole day is read from the sums by day."""
+    return at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+def _row(row: Used) -> UsageRow:
+    hours = row.gpu_hours, row.floor_hours, row.burst_hours, row.lost_hours
+    cost = None if row.cost is None else str(row.cost)
+    return UsageRow(row.team, row.user, row.gpu_type, row.node, row.start, *hours, row.jobs, cost)
 
 
 def _check(since: datetime, until: datetime, by: tuple[By, ...]) -> None:

@@ -215,6 +215,7 @@ CELERY_BEAT_SCHEDULE = {
     },
     "keep frames": {"task": "scheduler.tasks.keep_frames", "schedule": 20.0, "options": {"expires": 20.0}},
     "let go of what is over": {"task": "scheduler.tasks.let_go", "schedule": 10.0, "options": {"expires": 10.0}},
+    "roll up usage": {"task": "scheduler.tasks.roll_up_usage", "schedule": 30.0, "options": {"expires": 30.0}},
     "fold the counts": {"task": "scheduler.tasks.fold_counts", "schedule": 60.0, "options": {"expires": 60.0}},
 }
 

@@ -140,6 +140,7 @@ def test_every_task_has_a_queue_and_every_beat_expires() -> None:
         "scheduler.tasks.let_go": "default",
         "scheduler.tasks.look_at_checkpoints": "default",
         "scheduler.tasks.prune_logs": "default",
+        "scheduler.tasks.roll_up_usage": "default",
     }
     assert isinstance(queues["scheduler.tasks.tick"], Broadcast)
     beats: dict[str, Any] = settings.CELERY_BEAT_SCHEDULE

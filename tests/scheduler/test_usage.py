@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from itertools import count
 from typing import Any
 
 import pytest
-from django.db import connection
 
 from portal.accounts.models import User
-from quotas.models import QuotaNode
+from quotas import services
+from quotas.ledger import rollup
+from quotas.models import Price, QuotaNode
 from scheduler import clock
-from scheduler.core.types import JobSpec
-from scheduler.models import Job, JobEvent
+from scheduler.core.types import JobSpec, QuotaTree
+from scheduler.core.types import QuotaNode as CoreNode
+from scheduler.models import Job
 from scheduler.selectors.usage import By, used
-from tests.scheduler.builders import row_of_job
+from tests.scheduler.builders import charge_spans, row_of_job
 
 pytestmark = pytest.mark.django_db
 
@@ -36,30 +39,9 @@ def hold() -> Callable[..., Job]:
     def make(team: str, who: str, gpus: int, *spans: tuple[datetime, datetime | None], kind: str = "H100") -> Job:
         number = next(numbers)
         spec = JobSpec(f"{number:026}", team, gpus, "any", 2, 1, clock.to_ms(MONDAY))
-        running = spans[-1][1] is None
-        job = row_of_job(
-            spec, teams[team], people[who], state="RUNNING" if running else "SUCCEEDED", attempt=len(spans)
-        )
-        for attempt, (start, end) in enumerate(spans, start=1):
-            _tell(job, attempt, "bind", start, {"gpu_type": kind})
-            if end is not None:
-                _tell(job, attempt, "release", end, {})
+        job = row_of_job(spec, teams[team], people[who])
+        charge_spans(job, gpus, kind, spans)
         return job
-
-    serial = count(1)
-
-    def _tell(job: Job, attempt: int, name: str, at: datetime, detail: dict[str, Any]) -> None:
-        revision = next(serial)
-        JobEvent.objects.create(
-            entry=str(revision),
-            position=0,
-            revision=revision,
-            kind=name,
-            at=at,
-            job=job,
-            attempt=attempt,
-            detail=detail,
-        )
 
     return make
 
@@ -128,10 +110,36 @@ def test_the_parts_add_up_to_the_whole(hold: Callable[..., Job]) -> None:
         assert sum(sums(*by).values()) == pytest.approx(whole, abs=0.01)
 
 
-def test_releases_are_found_by_an_index(hold: Callable[..., Job]) -> None:
-    hold("vision", "ada", 1, (MONDAY, MONDAY + HOUR))
-    with connection.cursor() as cursor:
-        cursor.execute("SET LOCAL enable_seqscan = off")
-        cursor.execute("EXPLAIN SELECT 1 FROM scheduler_jobevent WHERE kind = 'release' AND at > %s", [MONDAY])
-        plan = " ".join(line for (line,) in cursor.fetchall())
-    assert "event_of_releases" in plan
+def test_sums_by_day_change_nothing_of_what_is_read(hold: Callable[..., Job]) -> None:
+    hold("vision", "ada", 8, (MONDAY + 20 * HOUR, MONDAY + 30 * HOUR))
+    before = sums(By.DAY), sums(since=MONDAY + 21 * HOUR, until=MONDAY + 25 * HOUR)
+    assert rollup.roll_up()
+    hold("speech", "bob", 2, (MONDAY + HOUR, MONDAY + 5 * HOUR))
+    assert sums(By.DAY) == {("2026-04-13",): 40, ("2026-04-14",): 48}
+    assert rollup.roll_up()
+    assert not rollup.roll_up()
+    assert sums(By.DAY) == {("2026-04-13",): 40, ("2026-04-14",): 48}
+    assert before == ({("2026-04-13",): 32, ("2026-04-14",): 48}, {(): 32})
+    assert sums(since=MONDAY + 21 * HOUR, until=MONDAY + 25 * HOUR) == {(): 32}
+
+
+def test_a_node_has_what_the_teams_below_it_have(hold: Callable[..., Job]) -> None:
+    tree = QuotaTree((CoreNode("org"), CoreNode("vision", "org", floor={"H100": 2}), CoreNode("speech", "org")))
+    services.apply(tree, at=MONDAY - DAY)
+    hold("vision", "ada", 3, (MONDAY, MONDAY + 2 * HOUR))
+    hold("speech", "bob", 1, (MONDAY, MONDAY + HOUR))
+    rows = used(MONDAY, NOW, [By.NODE], now=NOW, team_ids=None, limit=10)
+    assert [(row.node, row.gpu_hours, row.floor_hours, row.burst_hours, row.lost_hours) for row in rows] == [
+        ("org", 7, 4, 3, 0),
+        ("speech", 1, 0, 1, 0),
+        ("vision", 6, 4, 2, 0),
+    ]
+
+
+def test_each_day_has_its_price(hold: Callable[..., Job]) -> None:
+    Price.objects.create(gpu_type="H100", since=(MONDAY - DAY).date(), gpu_hour=Decimal("2.50"))
+    Price.objects.create(gpu_type="H100", since=(MONDAY + DAY).date(), gpu_hour=Decimal("3"))
+    hold("vision", "ada", 1, (MONDAY + 22 * HOUR, MONDAY + 27 * HOUR))
+    hold("speech", "bob", 1, (MONDAY, MONDAY + HOUR), kind="A100")
+    rows = used(MONDAY, NOW, [By.TEAM], now=NOW, team_ids=None, limit=10)
+    assert [(row.team, row.cost) for row in rows] == [("speech", None), ("vision", Decimal("14.00"))]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
@@ -14,10 +13,9 @@ from portal.usage_csv import to_csv
 from quotas.models import QuotaNode
 from scheduler import clock
 from scheduler.core.types import JobSpec
-from scheduler.models import JobEvent
 from scheduler.selectors.usage import By, Used
 from tests.portal.api.conftest import Api, problem
-from tests.scheduler.builders import row_of_job
+from tests.scheduler.builders import charge_spans, row_of_job
 
 
 @pytest.fixture
@@ -28,18 +26,7 @@ def week(ada: Api, eve: Api) -> None:
         spec = JobSpec(f"{number:026}", team, gpus, "H100", 2, 1, clock.to_ms(now))
         user = User.objects.get(username=who)
         job = row_of_job(spec, QuotaNode.objects.get(name=team), user, state="SUCCEEDED", attempt=1)
-        for at, kind in ((now - timedelta(hours=26), "bind"), (now - timedelta(hours=24), "release")):
-            detail: dict[str, Any] = {"gpu_type": "H100"} if kind == "bind" else {}
-            JobEvent.objects.create(
-                entry=f"{number}{kind}",
-                position=0,
-                revision=number,
-                kind=kind,
-                at=at,
-                job=job,
-                attempt=1,
-                detail=detail,
-            )
+        charge_spans(job, gpus, "H100", [(now - timedelta(hours=26), now - timedelta(hours=24))])
 
 
 def test_members_see_their_teams_and_on_call_all(ada: Api, pager: Api, week: None) -> None:
@@ -55,9 +42,9 @@ def test_csv_by_accept(pager: Api, week: None) -> None:
     assert answer["Content-Type"].startswith("text/csv")
     rows = list(csv.reader(io.StringIO(answer.content.decode())))
     assert rows == [
-        ["team", "user", "gpu_hours", "jobs"],
-        ["speech", "eve@example.com", "8.0000", "1"],
-        ["vision", "ada@example.com", "16.0000", "1"],
+        ["team", "user", "gpu_hours", "floor_hours", "burst_hours", "lost_hours", "jobs", "cost"],
+        ["speech", "eve@example.com", "8.0000", "0.0000", "8.0000", "0.0000", "1", ""],
+        ["vision", "ada@example.com", "16.0000", "0.0000", "16.0000", "0.0000", "1", ""],
     ]
 
 
@@ -81,5 +68,11 @@ def test_errors_are_problems_for_those_who_want_csv_too(ada: Api) -> None:
 
 
 def test_no_cell_is_a_formula() -> None:
-    text = to_csv([Used(None, "=cmd()@example.com", None, None, 1.5, 1)], [By.USER])
-    assert text.splitlines()[1] == "'=cmd()@example.com,1.5000,1"
+    text = to_csv([Used(None, "=cmd()@example.com", None, None, None, 1.5, 1, 0.5, 0, 1)], [By.USER])
+    assert text.splitlines()[1] == "'=cmd()@example.com,1.5000,1.0000,0.5000,0.0000,1,"
+
+
+def test_nodes_overlap_and_the_whole_does_not(pager: Api, week: None) -> None:
+    found = pager.get("usage", {"group_by": "node"}).json()
+    assert found["gpu_hours"] == 24
+    assert {item["node"]: item["burst_hours"] for item in found["items"]}["vision"] == 16

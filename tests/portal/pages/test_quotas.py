@@ -20,6 +20,7 @@ from scheduler.store import keys
 from scheduler.store.memory import MemoryStore
 from tests.portal.pages.conftest import signed_in
 from tests.portal.people import TREE, make_user
+from tests.scheduler.builders import charge_spans
 
 pytestmark = pytest.mark.usefixtures("fleet", "live")
 
@@ -206,10 +207,7 @@ def test_usage_shows_and_exports_what_was_held(ada: Client, make_job: Callable[.
     assert "Nothing was held in this time" in text(ada.get("/usage/"))
     job = make_job(on={"h1": tuple(range(8))}, attempt=1)
     now = clock.now_ms()
-    job.events.create(
-        entry="e", position=0, revision=1, kind="bind", at=clock.to_datetime(now - 3_600_000), attempt=1,
-        detail={"gpu_type": "H100"},
-    )  # fmt: skip
+    charge_spans(job, 8, "H100", [(clock.to_datetime(now - 3_600_000), None)])
     page = text(ada.get("/usage/?by=team&step=day"))
     assert "GPU-hours" in page
     assert "<title>vision," in page
