@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Protocol
 
 from scheduler.core.job import Job
+from scheduler.core.records import replaced
 from scheduler.core.types import (
     Event,
     EventKind,
@@ -80,7 +80,7 @@ def bound(job: Job, allocation: tuple[Slice, ...], gpu_type: str, policy: Policy
 def started(job: Job, now_ms: int, master_port: int = 0) -> Moved:
     """The barrier opens: every rank is ready and may run; they meet at ``master_port`` of the host of rank 0."""
     first = job.decision.first_started_ms
-    decision = replace(
+    decision = replaced(
         job.decision,
         phase=Phase.RUNNING,
         started_ms=now_ms,
@@ -94,7 +94,7 @@ def started(job: Job, now_ms: int, master_port: int = 0) -> Moved:
 
 def told_to_save(job: Job, now_ms: int) -> Moved:
     """The ranks are asked for a checkpoint beside their work: something is coming over one of their hosts."""
-    return replace(job.decision, save_ms=now_ms), []
+    return replaced(job.decision, save_ms=now_ms), []
 
 
 class Saved(Protocol):
@@ -108,7 +108,7 @@ class Saved(Protocol):
 def saved(job: Job, decision: JobDecision, what: Saved, work_ms: int, now_ms: int) -> Moved:
     """A newer complete checkpoint, holding ``work_ms`` of useful work, is known."""
     manifest = what.manifest or decision.manifest
-    decision = replace(decision, saved_work_ms=work_ms, saved_at_ms=what.saved_at_ms, manifest=manifest)
+    decision = replaced(decision, saved_work_ms=work_ms, saved_at_ms=what.saved_at_ms, manifest=manifest)
     detail: dict[str, Any] = {"work_ms": work_ms}
     if what.manifest:
         detail |= {"manifest": what.manifest, "step": what.step, "saved_at_ms": what.saved_at_ms}
@@ -122,7 +122,7 @@ def asked(job: Job, cause: StopCause, deadline_ms: int, for_job: str | None, now
     kept = [(at, name) for at, name in zip(old.stopped_ms, known, strict=True) if at > now_ms - DAY_MS]
     if cause in FOR_OTHERS:
         kept.append((now_ms, for_job or ""))
-    decision = replace(
+    decision = replaced(
         old,
         phase=Phase.STOPPING,
         stop=Stop(cause, now_ms, deadline_ms, for_job),
@@ -138,7 +138,7 @@ def redirected(job: Job, cause: StopCause, for_job: str | None, now_ms: int, dea
     old = job.decision
     assert old.stop is not None
     deadline = old.stop.deadline_ms if deadline_ms is None else deadline_ms
-    decision = replace(old, stop=replace(old.stop, cause=cause, for_job=for_job, deadline_ms=deadline))
+    decision = replaced(old, stop=replaced(old.stop, cause=cause, for_job=for_job, deadline_ms=deadline))
     return decision, [_stop_event(job, decision, now_ms)]
 
 
@@ -153,7 +153,7 @@ def cut(job: Job, cause: StopCause, now_ms: int, for_job: str | None = None) -> 
     """A stop without handshake: nothing is left to save, or nobody to save it. The release has to follow at once."""
     old = job.decision
     counted = 1 if old.phase is Phase.RUNNING else 0
-    decision = replace(old, stop=Stop(cause, now_ms, None, for_job), stops=old.stops + counted)
+    decision = replaced(old, stop=Stop(cause, now_ms, None, for_job), stops=old.stops + counted)
     return decision, [_stop_event(job, decision, now_ms)]
 
 
@@ -200,7 +200,7 @@ def returned(job: Job, decision: JobDecision, now_ms: int, cause: StopCause | No
     wish = on_loss(job, cause)
     kept = 0 if wish is OnLoss.RESTART else min(decision.saved_work_ms, done)
     manifest = decision.manifest if kept else ""
-    decision = replace(decision, lost_ms=decision.lost_ms + done - kept, saved_work_ms=kept, manifest=manifest)
+    decision = replaced(decision, lost_ms=decision.lost_ms + done - kept, saved_work_ms=kept, manifest=manifest)
     if cause is StopCause.CANCEL:
         return ended(job, decision, Phase.CANCELLED, now_ms)
     if cause is StopCause.TIME_LIMIT or wish is OnLoss.FAIL:
@@ -210,7 +210,7 @@ def returned(job: Job, decision: JobDecision, now_ms: int, cause: StopCause | No
 
 def ended(job: Job, decision: JobDecision, phase: Phase, now_ms: int) -> Moved:
     """The job is over. What it held is free."""
-    over = replace(decision, phase=phase, ended_ms=now_ms, reason=None, not_before_ms=0)
+    over = replaced(decision, phase=phase, ended_ms=now_ms, reason=None, not_before_ms=0)
     end = tell(EventKind.END, job, over, now_ms, state=phase.value)
     if not decision.allocation:
         return over, [end]
@@ -221,7 +221,7 @@ def ended(job: Job, decision: JobDecision, phase: Phase, now_ms: int) -> Moved:
 def _freed(job: Job, decision: JobDecision, phase: Phase, now_ms: int) -> Moved:
     """The event tells what this attempt lost, in milliseconds of useful work of each of its GPUs."""
     gpus = indices(decision.allocation)
-    decision = replace(
+    decision = replaced(
         decision,
         phase=phase,
         allocation=(),
@@ -239,7 +239,7 @@ def _freed(job: Job, decision: JobDecision, phase: Phase, now_ms: int) -> Moved:
 def backed_off(decision: JobDecision, times: int, policy: Policy, now_ms: int) -> JobDecision:
     """Not to be tried again before a pause that doubles with each of ``times`` failures."""
     pause = min(policy.backoff_ms << min(times - 1, 16), LONGEST_BACKOFF_MS)
-    return replace(decision, not_before_ms=now_ms + pause)
+    return replaced(decision, not_before_ms=now_ms + pause)
 
 
 def waits(job: Job, reason: Reason, now_ms: int) -> Event:

@@ -20,6 +20,7 @@ from scheduler.core.queue import Walk
 from scheduler.core.quota import Branch
 from scheduler.core.reserve import Holds
 from scheduler.core.settle import ask, give_up
+from scheduler.core.snapshot import Snapshot
 from scheduler.core.types import ANY_GPU_TYPE, Phase, Reservation, StopCause
 from scheduler.core.victims import Eviction, Known, MayStop, Question, Search
 from scheduler.core.waiting import Group, Relaxed
@@ -43,7 +44,7 @@ class Evictions:
         self._known: dict[tuple[object, ...], Known] = {}
         self._prices: dict[str, int] = {}
         self._count = 0
-        self._coming = sum(draft.snapshot.jobs[name].spec.gpus for name in draft.snapshot.stopping)
+        self._coming = _coming(draft.snapshot)
 
     def run(self) -> None:
         asking = self._asking()
@@ -95,11 +96,11 @@ class Evictions:
         return self._rights(gpu_type).could_reclaim(group)
 
     def _may_be_below_floor(self, group: Group) -> bool:
-        """A quick no: what is being stopped does not count, and which of it is the team's own is left open."""
+        """A quick no: what of its own is being stopped does not count; what is promised to it is left open."""
         gpu_type = group.shape.gpu_type
         leaf = self._snapshot.quota.leaf(group.team)
-        floor = leaf.node.floor.get(gpu_type, 0)
-        return bool(floor) and leaf.held.get(gpu_type, 0) + group.shape.gpus <= floor + self._coming
+        held = leaf.held.get(gpu_type, 0) - self._coming.get((leaf, gpu_type), 0)
+        return held + group.shape.gpus <= leaf.node.floor.get(gpu_type, 0)
 
     def _outranking(self, groups: list[Group]) -> list[Group]:
         """Those whose class may take the place of something that runs."""
@@ -303,3 +304,13 @@ class Evictions:
         self._draft.evict_again(self._draft.now_ms + 1)
         why = stop.cause if loser.spec.team == job.spec.team else cause
         self._draft.decide(stopping, *attempts.redirected(stopping, why, job.id, self._draft.now_ms))
+
+
+def _coming(snapshot: Snapshot) -> dict[tuple[Branch | None, str], int]:
+    """GPUs that stops under way will free, by team and type."""
+    coming: dict[tuple[Branch | None, str], int] = {}
+    for name in snapshot.stopping:
+        job = snapshot.jobs[name]
+        key = job.leaf, job.decision.gpu_type
+        coming[key] = coming.get(key, 0) + job.spec.gpus
+    return coming

@@ -73,7 +73,8 @@ class Horizon:
         for pool in zone.pools.values():
             nodes, rows = self._table(pool, asker, shape, limit_ms)
             if shape.hint is Hint.REQUIRE_SAME_RACK and shape.gpus > pool.size:
-                options = [_earliest(*_of_rack(nodes, rows, rack), pool.size, shape) for rack in pool.racks]
+                spans = self._snapshot.rows.spans(pool)
+                options = [_earliest(nodes[span], rows[span], pool.size, shape) for span in spans]
             else:
                 options = [_earliest(nodes, rows, pool.size, shape)]
             for found in options:
@@ -111,8 +112,8 @@ class Horizon:
 
     def _open_own(self, rows: Matrix, plain: Matrix, pool: Pool, own: Layout) -> None:
         """Show the asker its own nodes as they are without its promise."""
-        at = [node.row for node in own.whole if node.rack is not None and node.rack.pool is pool]
-        if at:
+        at = own.rows(pool)
+        if len(at):
             rows[at] = np.maximum(plain[at], self._now_ms)
 
     def _shared(self, own: Layout, pool: Pool) -> Iterable[Node]:
@@ -131,8 +132,8 @@ class Horizon:
         """The rows with every promise on them that lasts as long as its owner may run."""
         rows = np.maximum(plain, self._now_ms)
         for bar, layout in self._limits.whole.values():
-            at = [node.row for node in layout.whole if node.rack is not None and node.rack.pool is pool]
-            if at:
+            at = layout.rows(pool)
+            if len(at):
                 rows[at] = np.maximum(rows[at], min(self._end_of(bar), NEVER))
         for name, bars in self._limits.by_node.items():
             node = self._snapshot.nodes[name]
@@ -214,11 +215,6 @@ def _heeds(asker: Asker, bar: Bar) -> bool:
     if bar.job is not None:
         return bar.job != asker.job
     return bar.team is None or bar.team != asker.team
-
-
-def _of_rack(nodes: list[Node], rows: Matrix, rack: Rack) -> tuple[list[Node], Matrix]:
-    chosen = [at for at, node in enumerate(nodes) if node.rack is rack]
-    return [nodes[at] for at in chosen], rows[chosen]
 
 
 def _earliest(nodes: list[Node], rows: Matrix, size: int, shape: Shape) -> Spot | None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from scheduler.core.topology import Node, Rack
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.core.topology import Node, Pool, Rack
 from scheduler.core.types import Reason, Reservation
 
 
@@ -39,6 +42,15 @@ class Layout:
     whole: list[Node]
     partial: list[tuple[Node, int]]
     closing: Closing | None = None
+    _rows: dict[Pool, NDArray[np.intp]] = field(default_factory=dict)
+
+    def rows(self, pool: Pool) -> NDArray[np.intp]:
+        """Where the whole nodes are in the pool's table (see ``rows``)."""
+        rows = self._rows.get(pool)
+        if rows is None:
+            at = [node.row for node in self.whole if node.rack is not None and node.rack.pool is pool]
+            rows = self._rows[pool] = np.array(at, dtype=np.intp)
+        return rows
 
     def bars(self, team: str, priority: int) -> Closing:
         """The bars that close it to all but its owner, a job of this team and class."""

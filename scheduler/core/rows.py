@@ -43,10 +43,12 @@ class Rows:
     def __init__(self) -> None:
         self.stale: set[Node] = set()
         self._tables: dict[Pool, tuple[list[Node], Matrix]] = {}
+        self._spans: dict[Pool, list[slice]] = {}
 
     def forget(self) -> None:
         """The topology has changed: build everything anew."""
         self._tables.clear()
+        self._spans.clear()
 
     def refresh(self, jobs: Mapping[str, Job]) -> None:
         """Bring the rows of the nodes that changed up to date."""
@@ -68,6 +70,17 @@ class Rows:
                 self._write(matrix, node, jobs)
             table = self._tables[pool] = (nodes, matrix)
         return table
+
+    def spans(self, pool: Pool) -> list[slice]:
+        """Where the rows of each rack lie in the pool's table."""
+        spans = self._spans.get(pool)
+        if spans is None:
+            spans, end = [], 0
+            for rack in pool.racks:
+                begin, end = end, end + sum(1 for node in rack.nodes if node.rack is rack)
+                spans.append(slice(begin, end))
+            self._spans[pool] = spans
+        return spans
 
     @staticmethod
     def _write(matrix: Matrix, node: Node, jobs: Mapping[str, Job]) -> None:

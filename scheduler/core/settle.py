@@ -5,14 +5,13 @@ Only jobs of which something changed, or whose time has come, are looked at.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from scheduler.core import attempts, health
 from scheduler.core.checkpoints import fallen_back
 from scheduler.core.draft import Draft
 from scheduler.core.job import Job
 from scheduler.core.lifecycle import planned_end_ms
 from scheduler.core.observe import Sight, look
+from scheduler.core.records import replaced
 from scheduler.core.types import TERMINAL, Event, EventKind, JobDecision, Phase, Reason, StopCause
 
 KEPT_BACK = frozenset({Reason.HELD_BY_USER, Reason.DEPENDENCY, Reason.BACKOFF})
@@ -61,7 +60,7 @@ def _pending(draft: Draft, job: Job) -> None:
             return
         met.add(name)
     if len(met) > len(job.decision.met):
-        draft.decide(job, replace(job.decision, met=tuple(sorted(met))), ())
+        draft.decide(job, replaced(job.decision, met=tuple(sorted(met))), ())
     _eligible(draft, job)
 
 
@@ -69,7 +68,7 @@ def _eligible(draft: Draft, job: Job) -> None:
     """Note when a job that would wait for a tighter domain may be tried again: its patience counts from then."""
     decision = job.decision
     if job.spec.topology_wait_ms and job.parked is None and decision.reason in KEPT_BACK:
-        draft.decide(job, replace(decision, eligible_ms=draft.now_ms, reason=None), ())
+        draft.decide(job, replaced(decision, eligible_ms=draft.now_ms, reason=None), ())
 
 
 def _starting(draft: Draft, job: Job, sight: Sight) -> None:
@@ -95,7 +94,7 @@ def _running(draft: Draft, job: Job, sight: Sight) -> None:
         return
     else:
         if events or decision.failing_until_ms:
-            draft.decide(job, replace(decision, failing_until_ms=0), events)
+            draft.decide(job, replaced(decision, failing_until_ms=0), events)
         if job.intent.cancel:
             ask(draft, job, StopCause.CANCEL)
         elif now >= planned_end_ms(job.spec, decision):
@@ -138,7 +137,7 @@ def _stopping(draft: Draft, job: Job, sight: Sight) -> None:
     elif sight.acknowledged and not stop.saved and not stop.over:
         _acknowledged(draft, job, decision, sight, events)
     elif stop.deadline_ms is not None and now >= stop.deadline_ms and not stop.over and not stop.saved:
-        over = replace(decision, stop=replace(stop, over=True), deadline_ms=now + draft.policy.kill_timeout_ms)
+        over = replaced(decision, stop=replaced(stop, over=True), deadline_ms=now + draft.policy.kill_timeout_ms)
         draft.decide(job, over, events)
     elif decision.deadline_ms is not None and now >= decision.deadline_ms and (stop.saved or stop.over):
         for name in sight.living:
@@ -168,7 +167,7 @@ def _acknowledged(draft: Draft, job: Job, decision: JobDecision, sight: Sight, e
         work_ms = max(sight.saved_work_ms, decision.saved_work_ms)
         decision, events = attempts.saved(job, decision, sight, work_ms, draft.now_ms)
     until = draft.now_ms if stop.deadline_ms is None else max(draft.now_ms, stop.deadline_ms)
-    decision = replace(decision, stop=replace(stop, saved=True), deadline_ms=until + draft.policy.kill_timeout_ms)
+    decision = replaced(decision, stop=replaced(stop, saved=True), deadline_ms=until + draft.policy.kill_timeout_ms)
     draft.decide(job, decision, events)
 
 
@@ -197,7 +196,7 @@ def _failed(draft: Draft, job: Job, decision: JobDecision, sight: Sight, events:
         return True
     if sight.lost or (sight.silent and decision.failing_until_ms and sight.failed is not None):
         cutting, more = attempts.cut(job, StopCause.NODE_FAILURE, now)
-        decision = replace(decision, stop=cutting.stop, stops=cutting.stops)
+        decision = replaced(decision, stop=cutting.stop, stops=cutting.stops)
         after, rest = attempts.returned(job, decision, now)
         draft.decide(job, after, [*events, *more, *rest])
         return True
@@ -216,7 +215,7 @@ def _awaits_reason(draft: Draft, job: Job, decision: JobDecision, sight: Sight, 
         if events:
             draft.decide(job, decision, events)
         return draft.now_ms < decision.failing_until_ms
-    draft.decide(job, replace(decision, failing_until_ms=draft.now_ms + wait_ms), events)
+    draft.decide(job, replaced(decision, failing_until_ms=draft.now_ms + wait_ms), events)
     return True
 
 
@@ -228,7 +227,7 @@ def _rank_failure(draft: Draft, job: Job, decision: JobDecision, sight: Sight, e
     cutting, more = attempts.cut(job, StopCause.RANK_FAILURE, now)
     failures = decision.failures + 1
     before = decision.failed_on
-    decision = replace(
+    decision = replaced(
         decision,
         stop=cutting.stop,
         stops=cutting.stops,
@@ -237,7 +236,7 @@ def _rank_failure(draft: Draft, job: Job, decision: JobDecision, sight: Sight, e
     )
     after, rest = attempts.returned(job, decision, now)
     if failures > job.spec.max_restarts:
-        lost = replace(decision, lost_ms=after.lost_ms)
+        lost = replaced(decision, lost_ms=after.lost_ms)
         after, rest = attempts.ended(job, lost, Phase.FAILED, now)
     else:
         after = attempts.backed_off(after, failures, draft.policy, now)
@@ -257,7 +256,7 @@ def _start_timeout(draft: Draft, job: Job, sight: Sight) -> None:
     now = draft.now_ms
     cutting, more = attempts.cut(job, StopCause.START_TIMEOUT, now)
     before = job.decision.failed_on
-    cutting = replace(cutting, avoid=tuple(sorted(sight.unready)), failed_on=_failed_on(before, sight.unready))
+    cutting = replaced(cutting, avoid=tuple(sorted(sight.unready)), failed_on=_failed_on(before, sight.unready))
     after, rest = attempts.returned(job, cutting, now)
     after = attempts.backed_off(after, job.decision.attempt, draft.policy, now)
     draft.decide(job, after, [*more, *rest])
@@ -277,7 +276,7 @@ def _lost_while_stopping(draft: Draft, job: Job, decision: JobDecision, sight: S
         return True
     cutting, more = attempts.cut(job, StopCause.NODE_FAILURE, now)
     final = stop.cause if stop.cause in attempts.FINAL else StopCause.NODE_FAILURE
-    after, rest = attempts.returned(job, replace(decision, stop=cutting.stop), now, final)
+    after, rest = attempts.returned(job, replaced(decision, stop=cutting.stop), now, final)
     draft.decide(job, after, [*events, *more, *rest])
     return True
 

@@ -16,6 +16,6 @@ FLEET: dict[str, Any] = {
     "size_ms": 24 * HOUR_MS // 128,
     "gathers": 2,
     "rack_wait_ms": 24 * HOUR_MS,
-    "evict_every_ms": 300_000,
+    "evict_every_ms": 600_000,
     "share_patience_ms": HOUR_MS // 2,
 }

@@ -29,7 +29,7 @@ class Plan:
     arrivals: Sequence[Arrival]
     policy: Policy
     until_ms: int
-    tick_ms: int = 30_000
+    tick_ms: int = 60_000
 
 
 def whole_days_ms(arrivals: Sequence[Arrival]) -> int:

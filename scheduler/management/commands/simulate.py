@@ -40,7 +40,7 @@ class Command(BaseCommand):
         parser.add_argument("--policy", choices=("fifo", "easy", "gangway"), default="gangway")
         parser.add_argument("--preemption", action=BooleanOptionalAction, default=True, help="stop jobs for others")
         parser.add_argument("--shares", action=BooleanOptionalAction, default=True, help="order by the quota tree")
-        parser.add_argument("--tick", type=float, default=30, help="seconds that are looked at together (30)")
+        parser.add_argument("--tick", type=float, default=60, help="seconds that are looked at together (60)")
         parser.add_argument("--days", type=float, help="end after so many days; without it with the last job's day")
         parser.add_argument("--json", action="store_true", dest="as_json", help="one JSON document on stdout")
         parser.add_argument("--log", type=Path, metavar="OUT.jsonl", help="write the decision log")
