@@ -36,6 +36,7 @@ bench-e2e: $(DEV)
 	$(BIN)/python -m benchmarks.e2e
 	$(BIN)/python -m benchmarks.sockets
 	$(BIN)/python -m benchmarks.jobs_page
+	$(BIN)/python -m benchmarks.usage
 
 # The locks: what a clean environment of this Python resolves the .in files to today.
 lock:

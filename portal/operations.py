@@ -48,6 +48,8 @@ class Kind(StrEnum):
     JOB_RELEASE = "job_release"
     JOB_PRIORITY = "job_priority"
     JOB_CHANGE = "job_change"
+    BUDGET = "budget"
+    PRICE = "price"
     REPAIR = mending.ACT
 
 
@@ -66,6 +68,8 @@ WORDS = {
     Kind.JOB_RELEASE: "Release a job",
     Kind.JOB_PRIORITY: "Change a job's priority",
     Kind.JOB_CHANGE: "Change a job",
+    Kind.BUDGET: "Change a budget",
+    Kind.PRICE: "Change a price",
     Kind.REPAIR: "Move jobs together",
 }
 

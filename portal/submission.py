@@ -10,6 +10,7 @@ from portal.accounts.permissions import Standing, standing
 from quotas import selectors as quotas
 from quotas.models import QuotaNode
 from scheduler import clock, connections, requests, services
+from scheduler.budgets import Spent
 from scheduler.core.types import QuotaTree, Reason
 from scheduler.fields import FieldError
 from scheduler.picture import picture
@@ -42,7 +43,7 @@ def submit(user: User, request: JobRequest, idempotency_key: str | None) -> serv
     """Accept the job.
 
     Raises:
-        Invalid: no fleet as it stands, and no quota, could ever hold it.
+        Invalid: no fleet as it stands, and no quota, could ever hold it, or the team's budget is used up.
         scheduler.services.Conflict: the key was used for another request.
     """
     team = QuotaNode.objects.get(name=request.team)
@@ -58,6 +59,8 @@ def submit(user: User, request: JobRequest, idempotency_key: str | None) -> serv
         )
     except services.Refused as error:
         raise Invalid([_refusal(error)]) from error
+    except services.OverBudget as error:
+        raise Invalid([_over_budget(error.spent)]) from error
 
 
 def rights(person: Standing, tree: QuotaTree) -> dict[str, TeamRights]:
@@ -83,3 +86,12 @@ def _refusal(error: services.Refused) -> FieldError:
     """Why a job could never run, as an error of the field that is the first to change."""
     code = error.refusal.code
     return FieldError("resources.gpu_count", error.refusal.text, _REMEDIES[code], code)
+
+
+def _over_budget(spent: Spent) -> FieldError:
+    reason = (
+        f"the budget of {spent.node} is used up: {spent.used_hours:,.0f} of {spent.gpu_hours:,} GPU-hours of this "
+        f"{spent.period}, and new jobs are stopped at {spent.stop_percent} %"
+    )
+    remedy = f"Wait until {spent.until:%Y-%m-%d} (UTC), or have the budget raised by an admin above {spent.node}."
+    return FieldError("team", reason, remedy, "BUDGET_USED_UP")

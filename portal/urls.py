@@ -6,6 +6,7 @@ from portal.adminsite.registered import administration
 from portal.api.health import healthz, readyz
 from portal.api.metrics import metrics
 from portal.views import (
+    budgets,
     cluster,
     host,
     incidents,
@@ -81,4 +82,5 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("quotas/share/", quotas.share, name="share"),
     path("quotas/edits/<int:edit_id>/cancel/", quotas.cancel_edit, name="quota-edit-cancel"),
     path("usage/", usage, name="usage"),
+    path("usage/budgets/", budgets.page, name="budgets"),
 ]

@@ -11,7 +11,8 @@ from django.contrib.auth.models import AbstractUser
 from django.db import IntegrityError, transaction
 
 from quotas.models import QuotaNode
-from scheduler import clock, outbox
+from scheduler import budgets, clock, outbox
+from scheduler.budgets import Spent
 from scheduler.core.admission import Refusal, refusal
 from scheduler.core.types import TERMINAL, JobIntent, JobSpec, Phase, Torn
 from scheduler.models import Job
@@ -34,6 +35,14 @@ class Refused(Exception):
     def __init__(self, reason: Refusal) -> None:
         super().__init__(reason.text)
         self.refusal = reason
+
+
+class OverBudget(Exception):
+    """A node above the team, or the team, has used up its budget. ``spent`` has the numbers."""
+
+    def __init__(self, spent: Spent) -> None:
+        super().__init__(f"{spent.node} has used up its budget")
+        self.spent = spent
 
 
 class AlreadyOver(Exception):
@@ -80,12 +89,15 @@ def submit(
         picture: where it is fresh, a job that could never run is refused by it.
 
     Raises:
-        Conflict, Refused, DependencyFailed: nothing was written.
+        Conflict, Refused, OverBudget, DependencyFailed: nothing was written.
     """
     if idempotency_key is not None:
         earlier = _earlier(team, idempotency_key, request)
         if earlier is not None:
             return Submitted(earlier, created=False)
+    stopped = budgets.stopping(team.name, clock.to_datetime(now_ms))
+    if stopped is not None:
+        raise OverBudget(stopped)
     spec = request.to_spec(ids(), now_ms)
     _admit(spec, picture, now_ms)
     try:

@@ -33,6 +33,7 @@ SECTION = {
     "audit": "incidents",
     "share": "quotas",
     "usage": "quotas",
+    "budgets": "quotas",
     "quota-edit": "quotas",
     "quota-history": "quotas",
 }

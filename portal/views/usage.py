@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
@@ -14,6 +15,7 @@ from django.views.decorators.http import require_safe
 
 from portal.accounts.permissions import Standing, standing_of
 from portal.usage_csv import to_csv
+from portal.views import budgets
 from portal.views.quotas import may_edit
 from quotas import selectors
 from scheduler import clock
@@ -23,6 +25,7 @@ SERIES = 7
 """Drawn one by one, the largest first; what remains is one more."""
 MOST_DAYS = 400
 LIMIT = 20_000
+MOST_PARTS = 100
 REST = "all others"
 WORDS = {By.TEAM: "team", By.USER: "person", By.GPU_TYPE: "GPU type"}
 HEIGHT, WIDTH = 240, 960
@@ -35,6 +38,18 @@ class Asked:
     by: By
     step: By
     team: str
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """GPU-hours of one team, person or type over all of the time; ``cost`` None where a part of it has no price."""
+
+    name: str
+    floor: float
+    burst: float
+    lost: float
+    jobs: int
+    cost: Decimal | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +81,7 @@ def usage(request: HttpRequest) -> HttpResponse:
     )
     if request.GET.get("format") == "csv":
         return _csv(rows, asked)
-    return render(request, "quotas/usage.html", _context(rows, asked, standing))
+    return render(request, "quotas/usage.html", _context(rows, asked, standing, now))
 
 
 def read(request: HttpRequest, now: datetime) -> Asked:
@@ -102,7 +117,7 @@ def _csv(rows: list[Used], asked: Asked) -> HttpResponse:
     return response
 
 
-def _context(rows: list[Used], asked: Asked, standing: Standing) -> dict[str, Any]:
+def _context(rows: list[Used], asked: Asked, standing: Standing, now: datetime) -> dict[str, Any]:
     tree = selectors.tree()
     teams = [node.name for node in selectors.teams(tree)]
     starts, series, cells = table(rows, asked)
@@ -126,7 +141,30 @@ def _context(rows: list[Used], asked: Asked, standing: Standing) -> dict[str, An
         "width": WIDTH,
         "may_edit": may_edit(tree, standing),
         "cut": len(rows) >= LIMIT,
+        "parts": parts(rows, asked.by),
+        "near": [one for one in budgets.seen(standing, tree, now) if one.warns],
     }
+
+
+def parts(rows: list[Used], by: By) -> list[Part]:
+    """What each team, person or type held in all, the largest first."""
+    found: dict[str, list[Used]] = {}
+    for row in rows:
+        found.setdefault(_name(row, by), []).append(row)
+    sums = [_part(name, some) for name, some in found.items()]
+    return sorted(sums, key=lambda one: (-(one.floor + one.burst + one.lost), one.name))[:MOST_PARTS]
+
+
+def _part(name: str, rows: list[Used]) -> Part:
+    costs = [row.cost for row in rows if row.cost is not None]
+    return Part(
+        name,
+        sum(row.floor_hours for row in rows),
+        sum(row.burst_hours for row in rows),
+        sum(row.lost_hours for row in rows),
+        sum(row.jobs for row in rows),
+        sum(costs, Decimal()) if len(costs) == len(rows) else None,
+    )
 
 
 def _total(cells: dict[tuple[str, datetime], float], name: str) -> float:

@@ -116,6 +116,7 @@ def used(
     now: datetime,
     team_ids: Collection[int] | None,
     teams: Collection[str] = (),
+    nodes: Collection[str] = (),
     limit: int,
 ) -> list[Used]:
     """GPU-hours from ``since`` to ``until`` (what still runs counts to ``now``), at most ``limit`` sums. One query.
@@ -124,6 +125,7 @@ def used(
         by: at most one of day and week.
         team_ids: the teams that the asker may see; None: all.
         teams: narrows to these.
+        nodes: narrows to what lay below these, and sums by node to these.
     """
     first, after, edges = _days(since, until, now)
     values: dict[str, Any] = {
@@ -136,10 +138,15 @@ def used(
         "work": Stage.WORK.value,
         "team_ids": list(team_ids) if team_ids is not None else None,
         "teams": list(teams),
+        "nodes": list(nodes),
         "limit": limit,
     }
+    where = ["team_id = ANY(%(team_ids)s)"] if team_ids is not None else []
+    where += ["team.name = ANY(%(teams)s)"] if teams else []
+    where += ["piece.path && %(nodes)s::varchar[]"] if nodes else []
+    where += ["node.name = ANY(%(nodes)s)"] if nodes and By.NODE in by else []
     with connection.cursor() as cursor:
-        cursor.execute(_statement(by, team_ids is not None, bool(teams)), values)
+        cursor.execute(_statement(by, where), values)
         return [_row(by, row) for row in cursor.fetchall()]
 
 
@@ -165,9 +172,7 @@ def _midnight(day: date) -> datetime:
     return datetime(day.year, day.month, day.day, tzinfo=UTC)
 
 
-def _statement(by: Sequence[By], bounded: bool, narrowed: bool) -> str:
-    where = ["team_id = ANY(%(team_ids)s)"] if bounded else []
-    where += ["team.name = ANY(%(teams)s)"] if narrowed else []
+def _statement(by: Sequence[By], where: Sequence[str]) -> str:
     keys = [_COLUMNS[one] for one in by]
     columns = "".join(f"{key}, " for key in keys)
     places = ", ".join(str(place + 1) for place in range(len(keys)))
