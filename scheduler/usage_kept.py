@@ -14,19 +14,20 @@ EVERY_MS = 600_000
 
 
 class UsageKeeper:
-    """For one term of one leader."""
+    """For one term of one leader; writes at most once in ``every_ms``."""
 
-    def __init__(self) -> None:
+    def __init__(self, every_ms: int = EVERY_MS) -> None:
+        self._every_ms = every_ms
         self._written: dict[str, dict[str, int]] | None = None
         self._at_ms = 0
 
     def keep(self, store: Store, loader: Loader, token: int, now_ms: int) -> None:
-        """Write it down if ten minutes have passed and something ended in them.
+        """Write it down if it is time and something ended since.
 
         Raises:
-            StoreUnavailable: it is tried again in ten minutes.
+            StoreUnavailable: it is tried again after ``every_ms``.
         """
-        if now_ms < self._at_ms + EVERY_MS:
+        if now_ms < self._at_ms + self._every_ms:
             return
         self._at_ms = now_ms
         ledger = loader.snapshot.ledger

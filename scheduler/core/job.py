@@ -61,7 +61,9 @@ class Job:
 
     @property
     def spec(self) -> JobSpec:
-        return self.intent.spec
+        intent = self._intent  # not by way of ``intent``: this one is read the most
+        assert intent is not None, f"nobody wishes for {self.id}"
+        return intent.spec
 
     @property
     def phase(self) -> Phase:
@@ -76,4 +78,4 @@ class Job:
 
     @property
     def priority(self) -> int:
-        return self.intent.spec.priority
+        return self.spec.priority

@@ -24,7 +24,7 @@ from scheduler.core.types import Event, EventKind, Phase, Reservation, Reservati
 from scheduler.core.waiting import Group, Shape
 from scheduler.core.work import ALL
 
-REPLAN_EVERY_MS = 900_000
+REPLAN_EVERY_MS = 300_000
 """Promises are moved up at most this often: what is promised is given earlier anyhow when it comes free."""
 
 REPLANNED = 8

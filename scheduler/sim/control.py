@@ -14,7 +14,7 @@ from scheduler.loader import Loader
 from scheduler.sim.clock import VirtualClock
 from scheduler.store import keys
 from scheduler.store.base import Store
-from scheduler.usage_kept import UsageKeeper
+from scheduler.usage_kept import EVERY_MS, UsageKeeper
 
 Inspect = Callable[[Snapshot, Plan, int], None]
 """Looks at a plan before it is committed: the snapshot that it was made from, the plan, the time."""
@@ -40,7 +40,15 @@ class Ticked:
 class ControlPlane:
     """The scheduler's process. It can die; a new one takes over under a greater fencing token."""
 
-    def __init__(self, store: Store, clock: VirtualClock, policy: Policy, ids: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: VirtualClock,
+        policy: Policy,
+        ids: Callable[[], str],
+        usage_every_ms: int = EVERY_MS,
+    ) -> None:
+        self._usage_every_ms = usage_every_ms
         self._store = store
         self._clock = clock
         self._policy = policy
@@ -49,7 +57,7 @@ class ControlPlane:
         self._token = 0
         self._leader: Leader | None = None
         self._loader: Loader | None = None
-        self._usage = UsageKeeper()
+        self._usage = UsageKeeper(self._usage_every_ms)
         self.inspect: Inspect | None = None
 
     @property
@@ -85,7 +93,7 @@ class ControlPlane:
             ttl_s=FOREVER_S,
         )
         self._loader = Loader(self._store)
-        self._usage = UsageKeeper()
+        self._usage = UsageKeeper(self._usage_every_ms)
 
     def tick(self) -> Ticked:
         """Catch up, plan, commit.

@@ -55,7 +55,9 @@ class _Simulation:
         log = Log(0, (self._metrics.take, *writers))
         quota = self._quota()
         log.fleet(0, plan.fleet.hosts, {} if quota.open else written(plan.fleet.quota), plan.fleet.settings.written)
-        setting = Setting(0, plan.fleet.hosts, quota, plan.policy, plan.tick_ms, terse=True)
+        setting = Setting(
+            0, plan.fleet.hosts, quota, plan.policy, plan.tick_ms, terse=True, usage_every_ms=DAY_S * 1000
+        )
         self._world = World(setting, log)
         self._coming = list(reversed(plan.arrivals))
 

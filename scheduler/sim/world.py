@@ -39,6 +39,7 @@ from scheduler.sim.recorder import Recorder, put
 from scheduler.store import keys
 from scheduler.store.base import Delete, Operation, Put
 from scheduler.store.memory import MemoryStore
+from scheduler.usage_kept import EVERY_MS
 
 ROUNDS = 1000
 """Rounds of decisions at one moment after which the run is said not to come to rest."""
@@ -53,7 +54,8 @@ class Setting:
     """What a run starts from.
 
     ``terse`` agents tell at once what a decision may hang on, and everything else with their next message: that ranks
-    run or are gone as they were told, and periodic checkpoints.
+    run or are gone as they were told, and periodic checkpoints. ``usage_every_ms``: how often the leader writes down
+    the use that is over, for the next one.
     """
 
     start_ms: int
@@ -63,6 +65,7 @@ class Setting:
     tick_ms: int = 1_000
     lease_ms: int = 15_000
     terse: bool = False
+    usage_every_ms: int = EVERY_MS
 
 
 class World:
@@ -81,7 +84,7 @@ class World:
             self.nodes, lambda order: self.behaviours[order.job], announce_checkpoints=not setting.terse
         )
         ids = (f"{number:012d}" for number in itertools.count(1)).__next__
-        self.control = ControlPlane(self.store, self.clock, setting.policy, ids)
+        self.control = ControlPlane(self.store, self.clock, setting.policy, ids, setting.usage_every_ms)
         self.recorder = Recorder(self.store, self.history, self._tell)
         self._outbox: list[Operation] = []
         self._timers: list[tuple[int, int, Callable[[], None]]] = []
