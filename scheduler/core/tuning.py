@@ -15,6 +15,8 @@ FLEET: dict[str, Any] = {
     "length_most_ms": 60 * HOUR_MS,
     "size_ms": 24 * HOUR_MS // 128,
     "gathers": 2,
+    "gang_reservations": 12,
+    "host_reservations": 4,
     "rack_wait_ms": 24 * HOUR_MS,
     "evict_every_ms": 600_000,
     "share_patience_ms": HOUR_MS // 2,
