@@ -70,7 +70,7 @@ def bound(job: Job, allocation: tuple[Slice, ...], gpu_type: str, policy: Policy
         failed_on=old.failed_on,
     )
     gpus = indices(allocation)
-    placed = [[part.node, list(part.gpus)] for part in allocation]
+    placed = [[node, held] for node, held in gpus.items()]
     detail = {"gpus": gpus, "fence": fence, "phase": "STARTING", "allocation": placed, "gpu_type": gpu_type}
     if decision.resume_from:
         detail["resume_from"] = decision.resume_from

@@ -164,13 +164,15 @@ class Scale:
         most = 0
         above = False
         for kind, held in branch.held.items():
-            beyond = held - floor.get(kind, 0)
+            use = recent.get(kind, 0) if recent else 0
+            beyond = held - floor.get(kind, 0) if floor else held
             if beyond > 0:
                 above = True
-            use = (max(0, beyond) << SCALE_BITS) + recent.get(kind, 0)
-            use *= weight.get(kind, 0)
-            if use > most:
-                most = use
+                use += beyond << SCALE_BITS
+            if use:
+                use *= weight.get(kind, 0)
+                if use > most:
+                    most = use
         if branch.weightless:
             return above or not floor, most
         return False, most * branch.factor

@@ -43,6 +43,7 @@ class _Job:
     ended: float | None = None
     bound: float = 0
     gpu_type: str = ""
+    stopped: float | None = None
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ class Report:
     ``utilisation`` is by GPU type, ``all`` among them, over the whole time; ``late_utilisation`` from the fourth day
     on. ``waits`` are those of jobs that started, by size class; ``waits_with_waiting`` count those that still wait
     as having waited until the end. ``one_rack`` is the share of multi-host attempts that lie in one rack.
+    ``lost_gpu_hours``: work that no checkpoint held, and what gangs held between the order to stop and their release.
     """
 
     length_s: float
@@ -82,6 +84,7 @@ class Metrics:
         self._rejected = 0
         self._finished = 0
         self._stops = 0
+        self._stopping_s = 0.0
         self._multi_host = 0
         self._one_rack = 0
 
@@ -115,13 +118,17 @@ class Metrics:
         if job.started is None:
             job.started = line["t"]
 
-    def _stop(self, _: Line) -> None:
+    def _stop(self, line: Line) -> None:
         self._stops += 1
+        self._jobs[line["job"]].stopped = line["t"]
 
     def _release(self, line: Line) -> None:
         job = self._jobs[line["job"]]
         self._busy[job.gpu_type].append((job.bound, line["t"], job.gpus))
         job.gpu_type = ""
+        if job.stopped is not None:
+            self._stopping_s += (line["t"] - job.stopped) * job.gpus
+            job.stopped = None
 
     def _end(self, line: Line) -> None:
         self._jobs[line["job"]].ended = line["t"]
@@ -129,7 +136,7 @@ class Metrics:
 
     # --- the report
 
-    def report(self, until_s: float, lost_gpu_hours: float) -> Report:
+    def report(self, until_s: float, lost_work_gpu_hours: float) -> Report:
         """The figures up to ``until_s``; attempts that still hold GPUs count until then."""
         for job in self._jobs.values():
             if job.gpu_type:
@@ -148,7 +155,7 @@ class Metrics:
             multi_host=self._multi_host,
             stops=self._stops,
             used_gpu_hours=sum(_area(spans, 0, until_s) for spans in self._busy.values()) / 3600,
-            lost_gpu_hours=lost_gpu_hours,
+            lost_gpu_hours=lost_work_gpu_hours + self._stopping_s / 3600,
         )
 
     def _utilisation(self, from_s: float, until_s: float) -> dict[str, float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import sys
 from argparse import BooleanOptionalAction
@@ -23,7 +22,6 @@ from scheduler.sim.checker import Checker
 from scheduler.sim.log import Line
 from scheduler.sim.log_file import CannotWrite, log_to, without_chatter
 from scheduler.sim.reading import NotAScenario
-from scheduler.store import codec
 
 REASONS_EVERY_MS = 3_600_000
 """Over weeks nobody reads why a job waited at each second."""
@@ -47,13 +45,11 @@ class Command(BaseCommand):
         parser.add_argument("--check", action="store_true", help="replay the decision log; exit status 1 if wrong")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        gc.disable()  # records are many, long-lived and free of cycles: looking for garbage among them costs an eighth
         plan = self._plan(options)
         checker = _Checking()
         begun = perf_counter()
         with ExitStack() as stack:
             stack.enter_context(without_chatter())
-            stack.enter_context(codec.records_kept())
             try:
                 writers = [stack.enter_context(log_to(options["log"]))] if options["log"] else []
             except CannotWrite as error:

@@ -119,14 +119,16 @@ def test_figures_from_a_log():
         {"t": 0, "kind": "submit", "job": "c", "gpus": 99, "state": "REJECTED"},
         {"t": 10, "kind": "bind", "job": "a", "gpus": {"n1": list(range(8)), "n2": list(range(8))}},
         {"t": 20, "kind": "start", "job": "a"},
+        {"t": 41, "kind": "stop", "job": "a"},
         {"t": 50, "kind": "end", "job": "a", "state": "SUCCEEDED"},
         {"t": 50, "kind": "release", "job": "a"},
     ]:
         taken.take(line)
-    found = taken.report(100, lost_gpu_hours=0.5)
+    found = taken.report(100, lost_work_gpu_hours=0.5)
     assert (found.submitted, found.rejected, found.started, found.finished) == (2, 1, 1, 1)
     assert found.utilisation["H100"] == found.utilisation["all"] == pytest.approx(16 * 40 / (24 * 100))
     assert found.late_utilisation == {}
     assert (found.waits["9-64"].mean, found.waits["all"].count) == (20, 1)
     assert (found.waits_with_waiting["1"].mean, found.waits_with_waiting["all"].count) == (100, 2)
     assert (found.one_rack, found.multi_host) == (1.0, 1)
+    assert (found.stops, found.lost_gpu_hours) == (1, 0.5 + 16 * 9 / 3600)
