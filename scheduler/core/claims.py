@@ -1,7 +1,8 @@
 """Who may take back whose place: rights by floor and share, as the plan's stops add up.
 
 *Use* here is what a node of the quota tree will hold when the stops under way are done: what is stopping does not
-count, what is held for a job that waits for them does.
+count, what is held for a job that waits for them does. What a node *keeps* is its use without such promises: nobody is
+left below a floor on the strength of GPUs that are only coming.
 """
 
 from __future__ import annotations
@@ -35,32 +36,39 @@ class Claims:
         self._snapshot = draft.snapshot
         self.gpu_type = gpu_type
         self.use: dict[Branch, int] = {}
+        self.kept: dict[Branch, int] = {}
         self._least_run: dict[Branch, int] = {}
         self._ways: dict[tuple[Branch, Branch], tuple[list[Branch], list[Branch]]] = {}
         for branch in self._snapshot.quota.root.below():
-            self.use[branch] = branch.held.get(gpu_type, 0)
+            self.use[branch] = self.kept[branch] = branch.held.get(gpu_type, 0)
         self.stopping = 0
         for name in self._snapshot.stopping:
             job = self._snapshot.jobs[name]
             if job.decision.gpu_type == gpu_type:
-                self.add(job, -job.spec.gpus)
+                self.take(job)
                 self.stopping += job.spec.gpus
         for held in promised:
             waiting = self._snapshot.jobs.get(held.job) if held.job is not None else None
             if waiting is not None and held.firm and held.gpu_type == gpu_type:
-                self.add(waiting, waiting.spec.gpus)
+                self.give(waiting)
         self.free = max((zone.free for zone in self._snapshot.topology.by_type.get(gpu_type, ())), default=0)
         own = self._entitlements()
         self.most = {branch: floor(right) for branch, right in own.items()}
         self.least = {branch: ceil(right) for branch, right in own.items()}
         self.lenders = {
-            branch for branch, used in self.use.items() if not branch.children and used > self.most.get(branch, 0)
+            branch for branch, kept in self.kept.items() if not branch.children and kept > self.most.get(branch, 0)
         }
 
-    def add(self, job: Job, gpus: int) -> None:
-        """Count ``gpus`` more (or less) as used by the job's team."""
+    def give(self, job: Job) -> None:
+        """Count the job's GPUs as used by its team: they are promised to it."""
         for branch in self._snapshot.quota.leaf(job.spec.team).path:
-            self.use[branch] = self.use.get(branch, 0) + gpus
+            self.use[branch] = self.use.get(branch, 0) + job.spec.gpus
+
+    def take(self, job: Job) -> None:
+        """Count the job's GPUs as used by its team no more: it is being stopped."""
+        for branch in self._snapshot.quota.leaf(job.spec.team).path:
+            self.use[branch] = self.use.get(branch, 0) - job.spec.gpus
+            self.kept[branch] = self.kept.get(branch, 0) - job.spec.gpus
 
     def could_reclaim(self, group: Group) -> bool:
         """A quick no for a whole group."""
@@ -103,9 +111,9 @@ class Claims:
         if not own or not all(self._within(branch, gpus) for branch in own):
             return 0
         if self._below_floors(own, gpus):
-            lent = all(self.use.get(branch, 0) > self.most.get(branch, 0) for branch in other)
-            return min(self.use.get(branch, 0) - self._floor(branch) for branch in other) if lent else 0
-        return min(self.use.get(branch, 0) - self.least.get(branch, 0) for branch in other)
+            lent = all(self.kept.get(branch, 0) > self.most.get(branch, 0) for branch in other)
+            return min(self.kept.get(branch, 0) - self._floor(branch) for branch in other) if lent else 0
+        return min(self.kept.get(branch, 0) - self.least.get(branch, 0) for branch in other)
 
     def may_take(self, asker: Job, victim: Job, so_far: Sequence[Job]) -> bool:
         """Whether the asker stays within its own, and those above the victim keep theirs beside what it takes already;
@@ -125,7 +133,7 @@ class Claims:
         for branch in other:
             inside = [one.spec.gpus for one in so_far if branch in quota.leaf(one.spec.team).path]
             inside.append(victim.spec.gpus)
-            left = self.use.get(branch, 0) - sum(inside)
+            left = self.kept.get(branch, 0) - sum(inside)
             if floors:
                 spared = left >= self._floor(branch) and left + max(inside) > self.most.get(branch, 0)
             else:

@@ -251,13 +251,13 @@ class Evictions:
         free_at = now
         self._forget(found, forced)
         for victim in [*forced, *found.victims]:
-            claims.add(victim, -victim.spec.gpus)
+            claims.take(victim)
             if victim.phase is Phase.STARTING:
                 give_up(self._draft, victim, cause, job.id)
             else:
                 ask(self._draft, victim, cause, job.id)
                 free_at = max(free_at, planned_end_ms(victim.spec, victim.decision))
-        claims.add(job, job.spec.gpus)
+        claims.give(job)
         nodes = {node.name for node, _ in found.parts}
         for node, _ in found.parts:
             for name in list(node.jobs):

@@ -48,6 +48,18 @@ SCREENS = (
     Screen("queue", "oncall", "/queue/"),
     Screen("quotas", "team_admin", "/quotas/", "dark"),
     Screen("cluster", "oncall", "/cluster/"),
+    Screen("start", "researcher", "/"),
+    Screen("jobs", "researcher", "/jobs/?whose=all"),
+    Screen("waiting", "researcher", "a job that waits"),
+    Screen("share", "team_admin", "/quotas/share/"),
+    Screen("usage", "team_admin", "/usage/"),
+    Screen("budgets", "team_admin", "/usage/budgets/"),
+    Screen("start-oncall", "oncall", "/", "dark"),
+    Screen("host", "oncall", "a host"),
+    Screen("hosts", "oncall", "/cluster/hosts/"),
+    Screen("incidents", "oncall", "/incidents/"),
+    Screen("planned", "oncall", "/planned/"),
+    Screen("cluster-narrow", "oncall", "/cluster/", "dark", narrow=True),
 )
 
 
