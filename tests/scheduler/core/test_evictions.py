@@ -86,6 +86,21 @@ def test_a_hold_is_told_of_once() -> None:
     assert told.count(EventKind.UNRESERVE) == 0
 
 
+@pytest.mark.parametrize(("floor", "patience"), [pytest.param(0, 30, id="by share"), pytest.param(8, 0, id="by floor")])
+def test_a_share_is_taken_back_after_some_patience_and_a_floor_at_once(floor: int, patience: int) -> None:
+    own = [team("own", floor={"H100": floor}), team("lender")]
+    cluster = Cluster("r1: 2xH100", quota=own, share_patience_ms=30 * MINUTE)
+    cluster.submit("one", 8, team="lender")
+    cluster.submit("two", 8, team="lender")
+    cluster.tick()
+    cluster.submit("asker", 8, team="own")
+    waited = 0
+    while not stops(cluster) and waited < 60:
+        cluster.tick(60)
+        waited += 1
+    assert patience <= waited <= patience + 2
+
+
 def _held(job: Job) -> JobIntent:
     return replace(job.intent, version=2, hold=True)
 
