@@ -25,9 +25,11 @@ from scheduler.core.types import ANY_GPU_TYPE, Phase, Reservation, StopCause
 from scheduler.core.victims import Eviction, Known, MayStop, Question, Search
 from scheduler.core.waiting import Group, Relaxed
 
-MANY_GROUPS = 200
 EVICTIONS_A_PLAN = 8
-OFTEN_MS = 60_000
+BELOW_FLOOR_EVERY_MS = 60_000
+"""Those below a floor who were refused ask again at least this often, whatever the policy's ``evict_every_ms``."""
+MANY_GROUPS, MANY_EVERY_MS = 200, 15_000
+"""With more groups than this, those that were refused ask again so often where the policy says nothing."""
 
 
 class Evictions:
@@ -67,7 +69,7 @@ class Evictions:
         elif not snapshot.work.gained and not snapshot.work.arrived:
             return []
         groups = snapshot.waiting.groups
-        every = self._draft.policy.evict_every_ms or (OFTEN_MS // 4 if len(groups) > MANY_GROUPS else 0)
+        every = self._draft.policy.evict_every_ms or (MANY_EVERY_MS if len(groups) > MANY_GROUPS else 0)
         asking = []
         for group in groups.values():
             due = self._due_ms(group, every)
@@ -84,7 +86,7 @@ class Evictions:
         gpu_type = group.shape.gpu_type
         leaf = self._snapshot.quota.leaf(group.team)
         if leaf.held.get(gpu_type, 0) + group.shape.gpus <= leaf.node.floor.get(gpu_type, 0):
-            every = min(every, OFTEN_MS)
+            every = min(every, BELOW_FLOOR_EVERY_MS)
         return (group.asked_ms // every + 1) * every  # together with the others: what they look up is the same
 
     def _may_reclaim(self, group: Group) -> bool:
