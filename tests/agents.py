@@ -9,8 +9,11 @@ import sys
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+import boto3
 import psutil
+from botocore.client import Config
 
 from tests.system import ROOT, System, until
 
@@ -33,6 +36,21 @@ def joining(system: System, hosts: int) -> str:
 def environ(system: System) -> dict[str, str]:
     """What the system's own programs have in their environment."""
     return dict(system.children()["web"].environ())
+
+
+def storage(system: System, bucket: str) -> Any:
+    """A client of the system's object storage, with this bucket in it."""
+    given = environ(system)
+    client = boto3.client(
+        "s3",
+        endpoint_url=given["GANGWAY_S3_URL"],
+        aws_access_key_id=given["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=given["AWS_SECRET_ACCESS_KEY"],
+        region_name="us-east-1",
+        config=Config(s3={"addressing_style": "path"}),
+    )
+    client.create_bucket(Bucket=bucket)
+    return client
 
 
 @dataclass(slots=True)

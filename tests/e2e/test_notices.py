@@ -11,9 +11,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.agents import HostAgent, joining
+from tests.agents import HostAgent, joining, storage
 from tests.e2e.metadata import NOTICE_S, Provider, served
-from tests.e2e.test_training import Training, bucket
+from tests.e2e.test_training import BUCKET, Training
 from tests.system import System, until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -34,7 +34,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
 
 @pytest.fixture(scope="module")
 def objects(system: System) -> Any:
-    return bucket(system)
+    return storage(system, BUCKET)
 
 
 Started = Callable[..., HostAgent]

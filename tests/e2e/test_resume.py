@@ -8,12 +8,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-import boto3
 import httpx
 import pytest
-from botocore.client import Config
 
-from tests.agents import HostAgent, environ, joining
+from tests.agents import HostAgent, joining, storage
 from tests.system import ROOT, System, until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(400)]
@@ -44,17 +42,7 @@ def host(system: System, tmp_path_factory: pytest.TempPathFactory) -> Iterator[H
 
 @pytest.fixture(scope="module")
 def bucket(system: System) -> Any:
-    given = environ(system)
-    client = boto3.client(
-        "s3",
-        endpoint_url=given["GANGWAY_S3_URL"],
-        aws_access_key_id=given["AWS_ACCESS_KEY_ID"],
-        aws_secret_access_key=given["AWS_SECRET_ACCESS_KEY"],
-        region_name="us-east-1",
-        config=Config(s3={"addressing_style": "path"}),
-    )
-    client.create_bucket(Bucket=BUCKET)
-    return client
+    return storage(system, BUCKET)
 
 
 class Job:

@@ -11,13 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import boto3
 import httpx
 import numpy as np
 import pytest
-from botocore.client import Config
 
-from tests.agents import HostAgent, environ, joining
+from tests.agents import HostAgent, joining, storage
 from tests.system import ROOT, System, until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -55,22 +53,7 @@ def agents(system: System, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.fixture(scope="module")
 def objects(system: System) -> Any:
-    return bucket(system)
-
-
-def bucket(system: System) -> Any:
-    """A client of the system's object storage, with a bucket for checkpoints in it."""
-    given = environ(system)
-    client = boto3.client(
-        "s3",
-        endpoint_url=given["GANGWAY_S3_URL"],
-        aws_access_key_id=given["AWS_ACCESS_KEY_ID"],
-        aws_secret_access_key=given["AWS_SECRET_ACCESS_KEY"],
-        region_name="us-east-1",
-        config=Config(s3={"addressing_style": "path"}),
-    )
-    client.create_bucket(Bucket=BUCKET)
-    return client
+    return storage(system, BUCKET)
 
 
 @dataclass(slots=True)

@@ -12,13 +12,7 @@ from botocore.exceptions import ClientError
 
 from scheduler import objects as module
 from scheduler.objects import Address, NoSuchObject, Objects, ObjectsUnavailable, ObjectTooLarge
-from tests.objects import Faults, behind_faults
-
-
-@pytest.fixture(scope="module")
-def proxy(s3_url: str) -> Iterator[Faults]:
-    with behind_faults(s3_url) as running:
-        yield running
+from tests.objects import Faults
 
 
 @pytest.fixture(scope="module")
@@ -29,12 +23,6 @@ def storage(proxy: Faults) -> Iterator[Objects]:
         assert found._s3 is not None
     yield found
     found.close()
-
-
-@pytest.fixture
-def faults(proxy: Faults) -> Iterator[Faults]:
-    yield proxy
-    proxy.heal()
 
 
 @pytest.fixture

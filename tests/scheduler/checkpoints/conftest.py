@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -21,31 +20,11 @@ from scheduler.connections import ids
 from scheduler.core.types import CheckpointSpec, Event, EventKind, JobSpec, Phase
 from scheduler.models import Job
 from scheduler.objects import Address, Objects
-from tests.objects import Faults, behind_faults
 from tests.portal.people import make_tree, make_user
 from tests.scheduler.builders import row_of_job
 
 START = datetime(2026, 4, 19, tzinfo=UTC)
 START_MS = int(START.timestamp() * 1000)
-
-
-@pytest.fixture(scope="module")
-def proxy(s3_url: str) -> Iterator[Faults]:
-    with behind_faults(s3_url) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def objects(proxy: Faults) -> Iterator[Objects]:
-    found = Objects(proxy.url)
-    yield found
-    found.close()
-
-
-@pytest.fixture
-def faults(proxy: Faults) -> Iterator[Faults]:
-    yield proxy
-    proxy.heal()
 
 
 @dataclass

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from uuid import uuid4
 
@@ -14,30 +13,10 @@ from scheduler.core.types import JobSpec, Phase
 from scheduler.models import Job, JobEvent
 from scheduler.objects import Objects
 from scheduler.ranklogs.archive import Archive
-from tests.objects import Faults, behind_faults
 from tests.portal.people import make_tree, make_user
 from tests.scheduler.builders import row_of_job
 
 NOW = datetime(2026, 4, 19, tzinfo=UTC)
-
-
-@pytest.fixture(scope="module")
-def proxy(s3_url: str) -> Iterator[Faults]:
-    with behind_faults(s3_url) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def objects(proxy: Faults) -> Iterator[Objects]:
-    found = Objects(proxy.url)
-    yield found
-    found.close()
-
-
-@pytest.fixture
-def faults(proxy: Faults) -> Iterator[Faults]:
-    yield proxy
-    proxy.heal()
 
 
 @pytest.fixture
