@@ -32,6 +32,8 @@ LOOK_S = 5.0
 RETRY_MS = 100
 PATIENCE_S = 0.05
 """The pause between two tries to end processes that do not end."""
+LISTENS_S = 0.1
+"""The first pause before another look whether anything listens to a request to save; each is twice the last."""
 COMMAND_S = 20.0
 """How long a container engine may take to obey before its command line is given up."""
 CANNOT_EXECUTE, NOT_FOUND = 126, 127
@@ -90,6 +92,8 @@ class Keeper:
         """How the rank itself ended, negative for a signal."""
         self._asked = ""
         """Why the rank was asked to end: by the ``agent``, or with the node's ``lease``."""
+        self._unheard_s = 0.0
+        """The pause before a request to save that nothing has listened to is tried again; 0: there is none."""
 
     def keep(self) -> None:
         """From the start of the rank to its exit code on disk."""
@@ -132,8 +136,8 @@ class Keeper:
                 file.write("0")
         os.closerange(3, os.sysconf("SC_OPEN_MAX"))
         os.chdir(self._launch["cwd"])
-        for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them; a program expects the default
-            signal.signal(number, signal.SIG_DFL)
+        for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+            signal.signal(number, signal.SIG_DFL)  # Python and whoever started the agent may have had some ignored
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         os.execvpe(self._launch["argv"][0], self._launch["argv"], self._launch["env"])  # noqa: S606 - as it should be
 
@@ -145,16 +149,18 @@ class Keeper:
         if left_ms <= 0:
             self._kill("lease")
             left_ms = int(LOOK_S * 1000)
-        info = signal.sigtimedwait(HEARD, left_ms / 1000)
+        left_s = left_ms / 1000
+        info = signal.sigtimedwait(HEARD, min(left_s, self._unheard_s or left_s))
         self._reap()
-        if info is None or self._code is not None:
+        if self._code is not None:
             return
-        if info.si_signo == SAVE:
-            self._send(self._launch["save_signal"], False)
-        elif info.si_signo == END:
+        heard = 0 if info is None else info.si_signo
+        if heard == SAVE or (not heard and self._unheard_s):
+            self._save()
+        elif heard == END:
             self._asked = self._asked or "agent"
-            self._send(signal.SIGTERM, True)
-        elif info.si_signo == KILL:
+            self._end()
+        elif heard == KILL:
             self._kill("agent")
 
     def _left_ms(self) -> int:
@@ -167,12 +173,25 @@ class Keeper:
             return int(LOOK_S * 1000)
         return int(lease["until_ms"] - clock_ms())
 
-    def _send(self, number: int, to_group: bool) -> None:
-        """Send the rank a signal: to its process alone, or to its process group; to a container by its engine."""
+    def _save(self) -> None:
+        """Ask for a checkpoint: by the engine of a container, otherwise of the processes that listen.
+
+        One that does not listen would be ended by the signal. A program that is still starting hears of it later.
+        """
+        number = self._launch["save_signal"]
         if self._command("signal", number):
             return
+        listening = _listening(self._pid, number)
+        for pid in listening:
+            _signal(pid, number)
+        self._unheard_s = 0.0 if listening else min(LOOK_S, 2 * self._unheard_s or LISTENS_S)
+
+    def _end(self) -> None:
+        """Ask the rank's process group, or its container, to end."""
+        if self._command("signal", signal.SIGTERM):
+            return
         try:
-            (os.killpg if to_group else os.kill)(self._pid, number)
+            os.killpg(self._pid, signal.SIGTERM)
         except ProcessLookupError:
             return  # it has ended meanwhile
 
@@ -231,7 +250,7 @@ class Keeper:
         while self._reap():
             if group:
                 _end_group(group)
-            for pid in _children():
+            for pid in _children(os.getpid()):
                 _end(pid)
             time.sleep(PATIENCE_S)
         if group:
@@ -254,9 +273,28 @@ def _end(pid: int) -> None:
         return  # another user's by now: it counts as living until it ends
 
 
-def _children() -> list[int]:
-    """The processes whose parent is this one, by now."""
-    mine, found = os.getpid(), []
+def _signal(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return  # it has ended between the two looks
+
+
+def _listening(pid: int, number: int) -> list[int]:
+    """The process if it handles the signal; otherwise, as below a shell, the nearest below it that do."""
+    try:
+        with open(f"/proc/{pid}/status") as file:  # noqa: PTH123
+            caught = next(line.split()[1] for line in file if line.startswith("SigCgt:"))
+    except (OSError, StopIteration):
+        return []  # it has ended
+    if int(caught, 16) >> (number - 1) & 1:
+        return [pid]
+    return [found for child in _children(pid) for found in _listening(child, number)]
+
+
+def _children(of: int) -> list[int]:
+    """The processes whose parent is ``of``, by now."""
+    found = []
     for name in os.listdir("/proc"):  # noqa: PTH208
         if not name.isdecimal():
             continue
@@ -265,7 +303,7 @@ def _children() -> list[int]:
                 state, parent = file.read().rpartition(")")[2].split()[:2]
         except OSError:
             continue  # it has ended between the two looks
-        if int(parent) == mine and state != "Z":
+        if int(parent) == of and state != "Z":
             found.append(int(name))
     return found
 

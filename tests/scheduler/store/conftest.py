@@ -40,14 +40,23 @@ def _memory(prefix: str) -> Seam:
     return Seam(store, prefix, clock.sleep, store.compact, store.fail, store.recover)
 
 
+PATIENT_S, SHORT_S = 30.0, 2.0
+"""What a call may take: a disk under load may need many seconds for a flush; an etcd that is gone has nothing to do."""
+
+
 def _etcd(prefix: str, server: EtcdServer) -> Seam:
-    store = EtcdStore(server.url, timeout_s=6)  # a disk under load may take seconds for a flush
+    store = EtcdStore(server.url, PATIENT_S)
+
+    def outage() -> None:
+        server.kill()
+        store._channel.timeout_s = SHORT_S
 
     def recovery() -> None:
         server.start()
+        store._channel.timeout_s = PATIENT_S
         answered(lambda: store.get(prefix))
 
-    return Seam(store, prefix, real_sleep, lambda revision: compact(store, revision), server.kill, recovery)
+    return Seam(store, prefix, real_sleep, lambda revision: compact(store, revision), outage, recovery)
 
 
 def compact(store: EtcdStore, revision: int) -> None:
