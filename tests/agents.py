@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -55,7 +56,7 @@ def storage(system: System, bucket: str) -> Any:
 
 @dataclass(slots=True)
 class HostAgent:
-    """The agent of one host with two H100. ``home`` is its state directory.
+    """The agent of one host with ``gpus`` H100. ``home`` is its state directory.
 
     ``given`` is what it finds in its environment beside the path; ``more`` are further lines of its settings.
     """
@@ -66,6 +67,7 @@ class HostAgent:
     join_token: str
     given: dict[str, str] = field(default_factory=dict)
     more: str = ""
+    gpus: int = 2
     process: subprocess.Popen[bytes] | None = None
 
     @classmethod
@@ -141,6 +143,7 @@ class HostAgent:
             return False
 
     def _settings(self) -> str:
+        buses = [f"0000:10:{28 + gpu:02x}.0" for gpu in range(self.gpus)]
         return f"""
 url = "{self.url}"
 state = "{self.home}"
@@ -149,14 +152,14 @@ pass_env = ["AWS_*", "GANGWAY_S3_URL"]
 kernel_log = "{self.kernel_log}"
 
 [node]
-gpu_buses = ["0000:10:1c.0", "0000:10:1d.0"]
+gpu_buses = {json.dumps(buses)}
 name = "{self.name}"
 az = "az1"
 rack = "r1"
 gpu_type = "H100"
-gpus = 2
-cpus = 16
-memory_gb = 256
+gpus = {self.gpus}
+cpus = {8 * self.gpus}
+memory_gb = {128 * self.gpus}
 scratch_gb = 100
 address = "127.0.0.1"
 """

@@ -6,7 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from email.utils import format_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -100,8 +100,9 @@ def served(name: str) -> Iterator[Provider]:
             self.send_response(status)
             self.send_header("Content-Length", str(len(raw)))
             self.send_header("ETag", f"{len(raw)}{text[:1] or 0}")
-            self.end_headers()
-            self.wfile.write(raw)
+            with suppress(ConnectionError):  # it asked to be told of changes, and does not wait for them any more
+                self.end_headers()
+                self.wfile.write(raw)
 
         do_GET = do_PUT = do_POST = _serve
 
