@@ -21,6 +21,7 @@ MAX_ADDRESS = 2048
 MAX_NOTICES = 16
 MAX_FAULTS = 32
 MAX_TEXT = 128
+MAX_HINDRANCE = 300
 MAX_XID = 65_535
 
 _JOB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:\[\]-]{0,63}")
@@ -125,6 +126,8 @@ def _gang_problems(gang: GangReport, gpus: int) -> Iterator[tuple[str, str]]:
         yield "manifest", f"must be an address of at most {MAX_ADDRESS} printable characters"
     if not 0 <= gang.step < MAX_NUMBER:
         yield "step", "must not be negative"
+    if len(gang.hindrance) > MAX_HINDRANCE or not gang.hindrance.isprintable():
+        yield "hindrance", f"must be at most {MAX_HINDRANCE} printable characters"
     if not 0 <= gang.port < 65_536:
         yield "port", "must be a port"
     if len(gang.ranks) > gpus:

@@ -84,6 +84,7 @@ class HostExecutor:
             gang.obey(order, now_ms, self._gpus_are_free(gang))
         except OSError as error:
             # A disk that is full, mostly. What was done holds; the rest is done as soon as it can be.
+            gang.hindered(error)
             log.error("an order cannot be carried out", job=gang.assignment.job, error=str(error))
         except Exception:
             # Whatever is wrong with one gang, the others' lease has to be renewed.

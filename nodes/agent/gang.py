@@ -16,6 +16,7 @@ import structlog
 from nodes.agent import keeping
 from nodes.agent.acknowledged import Acknowledgement, Saved
 from nodes.agent.files import write_private
+from nodes.agent.hindrance import told
 from nodes.agent.keeping import Life, Rank
 from nodes.agent.launcher import CannotPrepare, Launcher
 from nodes.agent.rendezvous import Port, kept_again
@@ -74,6 +75,7 @@ class Gang:
         self._killed = False
         self._port = kept_again(record.port) if record.port and record.released_ms is None else None
         self._try_again_ms = 0
+        self._hindrance = ""
         self._report: GangReport | None = None
 
     @classmethod
@@ -106,6 +108,10 @@ class Gang:
     def close(self) -> None:
         """The attempt is over: what is held for it is let go of."""
         self._let_go_of_the_port()
+
+    def hindered(self, error: Exception) -> None:
+        """Take note of what keeps the gang from being prepared; it is reported as long as that is not done."""
+        self._hindrance = told(error)
 
     def has_ended(self, rank: int) -> bool:
         """Whether the rank writes no more."""
@@ -151,8 +157,10 @@ class Gang:
                 self.record.port = self._port.number
             self.record.ready = True
             self._keep()
+            self._hindrance = ""
         except (OSError, CannotPrepare) as error:
             self._try_again_ms = now_ms + TRY_AGAIN_MS
+            self.hindered(error)
             log.warning("cannot prepare", job=self.assignment.job, attempt=self.assignment.attempt, error=str(error))
 
     def _make_directories(self) -> None:
@@ -259,7 +267,7 @@ class Gang:
         elif found.life is Life.ABSENT:
             self._start(number, rank)
         elif found.exit is not None and not self._too_early(found.exit, now_ms):
-            self._ended[number] = _told(number, found.exit)
+            self._ended[number] = _ended(number, found.exit)
 
     def _start(self, number: int, rank: Rank) -> None:
         """Start a rank that was released and has no keeper: now, or again where an agent died between two starts."""
@@ -300,7 +308,7 @@ class Gang:
         """The gang as it was last seen; the same object while nothing changed."""
         ranks = tuple(self._ended.get(number, RankReport(number, self._state())) for number in self.ranks)
         saved = self._saved
-        told = GangReport(
+        report = GangReport(
             job=self.assignment.job,
             attempt=self.assignment.attempt,
             ranks=ranks,
@@ -310,9 +318,10 @@ class Gang:
             manifest=saved.manifest if saved else "",
             step=saved.step if saved else 0,
             port=self.record.port,
+            hindrance="" if self.record.ready else self._hindrance,
         )
-        if told != self._report:
-            self._report = told
+        if report != self._report:
+            self._report = report
         return self._report
 
     def _state(self) -> RankState:
@@ -346,7 +355,7 @@ def _age(saved: Saved) -> tuple[int, int]:
     return saved.saved_at_ms, saved.written_ms
 
 
-def _told(number: int, ended: keeping.Exit) -> RankReport:
+def _ended(number: int, ended: keeping.Exit) -> RankReport:
     """How the end of a rank is reported: whose doing was it?"""
     if ended.asked or ended.code == ENGINE_FAILED:
         return RankReport(number, RankState.STOPPED)

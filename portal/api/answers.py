@@ -65,12 +65,17 @@ class NodeHealth(msgspec.Struct, frozen=True):
 
 
 class Placement(msgspec.Struct, frozen=True):
-    """The part of a gang on one node, in the order of ranks."""
+    """The part of a gang on one node, in the order of ranks.
+
+    ``unready`` is null but while the gang starts and this node is what it waits for: then it is what is in the way
+    there, empty where the node has not said.
+    """
 
     node: str
     rack: str | None
     az: str | None
     gpus: list[int]
+    unready: str | None = None
 
 
 class JobDetail(JobSummary, frozen=True, kw_only=True):

@@ -21,7 +21,7 @@ class JobBoard:
         return revision
 
     def take(self, touched: Touched) -> tuple[int, dict[str, Any] | None]:
-        if self._job_id not in touched.jobs:
+        if self._job_id not in touched.jobs and self._awaited().isdisjoint(touched.nodes):
             return touched.revision, None
         before = self._shown
         revision, self._shown = self._read()
@@ -29,6 +29,11 @@ class JobBoard:
 
     def snapshot(self) -> dict[str, Any]:
         return {"job": self._shown}
+
+    def _awaited(self) -> set[str]:
+        """The nodes that a start waits for."""
+        placed = self._shown["allocation"] if self._shown is not None else ()
+        return {place["node"] for place in placed if place["unready"] is not None}
 
     def _read(self) -> tuple[int, dict[str, Any] | None]:
         live = selectors.live_job(self._picture, self._job_id)

@@ -67,9 +67,11 @@ def health_of(request: HttpRequest, name: str, found: selectors.NodeDetail | Non
     """What the templates of a host's health show. Three queries, and one look into Redis."""
     faults = selectors.gpu_faults(name)
     failed = [one["job"] for one in found.failures] if found is not None else []
-    jobs = _jobs(request, {fault.job for fault in faults} | set(failed))
+    hindered = [(job, words) for job, words in present.hindrances(name) or ()]
+    jobs = _jobs(request, {fault.job for fault in faults} | set(failed) | {job for job, _ in hindered})
     return {
         **readings_of(name),
+        "hindered": [(words, jobs.get(job)) for job, words in hindered],
         "faults": [(fault, _remedy(fault.remedy), jobs.get(fault.job)) for fault in faults],
         "changes": selectors.health_changes(name)[:8],
         "notices": [(NOTICE_WORDS[NoticeKind(one["kind"])], one["gone_at_ms"]) for one in found.notices]

@@ -62,6 +62,11 @@ def nodes() -> list[selectors.NodeRow]:
 
 
 @_if_there
+def hindrances(name: str) -> list[tuple[str, str]]:
+    return selectors.hindrances(picture(), name)
+
+
+@_if_there
 def holds() -> list[dict[str, Any]]:
     return selectors.holds(picture(), clock.now_ms())
 

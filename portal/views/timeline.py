@@ -182,7 +182,8 @@ def _line(event: Recorded, attempt: Attempt) -> Line | None:
         return Line(event.at, "Every rank is ready: released to run", "running")
     if event.kind == EventKind.STOP:
         asked = "Stopped" if attempt.cause in UNPLANNED else "Asked to stop"
-        return Line(event.at, f"{asked}: {CAUSES.get(attempt.cause, attempt.cause)}", "stopping", attempt.whom)
+        words = f"{asked}: {CAUSES.get(attempt.cause, attempt.cause)}{_hindrances(detail)}"
+        return Line(event.at, words, "stopping", attempt.whom)
     if event.kind == EventKind.CHECKPOINT:
         at = f" at step {detail['step']}" if detail.get("step") else ""
         return Line(event.at, f"Checkpoint complete{at}{_saved(detail)}")
@@ -215,6 +216,14 @@ def _resumes(detail: dict[str, Any]) -> str:
     """What it is to resume from. The address of a checkpoint ends in ``a<attempt>-s<step>/manifest.json``."""
     found = _STEP.search(str(detail.get("resume_from") or ""))
     return f", resumes from step {int(found[1])}" if found else ""
+
+
+def _hindrances(detail: dict[str, Any]) -> str:
+    """The hosts that were not ready, and what they said was in the way."""
+    late = detail.get("unready")
+    if not isinstance(late, dict) or not late:
+        return ""
+    return " (" + "; ".join(f"{node}: {why}" if why else str(node) for node, why in late.items()) + ")"
 
 
 def _saved(detail: dict[str, Any]) -> str:

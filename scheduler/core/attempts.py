@@ -142,19 +142,20 @@ def redirected(job: Job, cause: StopCause, for_job: str | None, now_ms: int, dea
     return decision, [_stop_event(job, decision, now_ms)]
 
 
-def _stop_event(job: Job, decision: JobDecision, now_ms: int) -> Event:
+def _stop_event(job: Job, decision: JobDecision, now_ms: int, **more: Any) -> Event:
     stop = decision.stop
     assert stop is not None
     detail = {"cause": stop.cause.value, "for": stop.for_job, "deadline_ms": stop.deadline_ms}
-    return tell(EventKind.STOP, job, decision, now_ms, **detail)
+    return tell(EventKind.STOP, job, decision, now_ms, **detail, **more)
 
 
-def cut(job: Job, cause: StopCause, now_ms: int, for_job: str | None = None) -> Moved:
-    """A stop without handshake: nothing is left to save, or nobody to save it. The release has to follow at once."""
+def cut(job: Job, cause: StopCause, now_ms: int, for_job: str | None = None, **detail: Any) -> Moved:
+    """A stop without handshake: nothing is left to save, or nobody to save it. The release has to follow at once.
+    ``detail`` is told with the stop."""
     old = job.decision
     counted = 1 if old.phase is Phase.RUNNING else 0
     decision = replaced(old, stop=Stop(cause, now_ms, None, for_job), stops=old.stops + counted)
-    return decision, [_stop_event(job, decision, now_ms)]
+    return decision, [_stop_event(job, decision, now_ms, **detail)]
 
 
 def work_done_ms(job: Job, now_ms: int) -> int:

@@ -17,8 +17,9 @@ class Sight:
 
     ``lost`` says which node took its ranks with it, and why; ``failed`` is the first rank that ended badly (rank,
     exit code, node). ``ready``: every rank is. ``done``: every rank ended well. ``living``: the nodes on which a rank
-    may still run. ``unready``: those that hold a start up. ``acknowledged``: every node has saved, or has nothing left
-    to save, or one has written a manifest, which stands for the whole gang. ``manifest`` and ``step`` are those of the
+    may still run. ``unready``: those that hold a start up, with what is in their way where they say it.
+    ``acknowledged``: every node has saved, or has nothing left to save, or one has written a manifest, which stands for
+    the whole gang. ``manifest`` and ``step`` are those of the
     newest checkpoint that has one. ``port`` is where the ranks can meet. ``silent``: one of the nodes is not heard, and
     not given up yet. ``exits``: ranks that ended by themselves.
     """
@@ -28,7 +29,7 @@ class Sight:
     ready: bool = True
     done: bool = True
     living: list[str] = field(default_factory=list)
-    unready: list[str] = field(default_factory=list)
+    unready: dict[str, str] = field(default_factory=dict)
     acknowledged: bool = True
     saved_work_ms: int | None = None
     saved_at_ms: int = 0
@@ -94,7 +95,7 @@ def _gone(sight: Sight, job: Job, node: Node) -> bool:
 def _unlisted(sight: Sight, job: Job, node: Node) -> None:
     sight.ready = sight.done = False
     if job.phase is Phase.STARTING:
-        sight.unready.append(node.name)
+        sight.unready[node.name] = ""
     elif not node.alive:
         sight.living.append(node.name)
         sight.acknowledged = False
@@ -120,7 +121,7 @@ def _listed(sight: Sight, job: Job, gang: GangReport, node: Node) -> None:
         stopped = stopped or state is RankState.STOPPED
     if not ready:
         sight.ready = False
-        sight.unready.append(node.name)
+        sight.unready[node.name] = gang.hindrance
     if living:
         sight.living.append(node.name)
         sight.acknowledged = sight.acknowledged and gang.acknowledged

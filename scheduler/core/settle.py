@@ -254,13 +254,16 @@ def _failed_on(before: tuple[str, ...], nodes: list[str]) -> tuple[str, ...]:
 
 def _start_timeout(draft: Draft, job: Job, sight: Sight) -> None:
     now = draft.now_ms
-    cutting, more = attempts.cut(job, StopCause.START_TIMEOUT, now)
+    late = sorted(sight.unready)
+    cutting, more = attempts.cut(
+        job, StopCause.START_TIMEOUT, now, unready={name: sight.unready[name] for name in late[:MANY_NODES]}
+    )
     before = job.decision.failed_on
-    cutting = replaced(cutting, avoid=tuple(sorted(sight.unready)), failed_on=_failed_on(before, sight.unready))
+    cutting = replaced(cutting, avoid=tuple(late), failed_on=_failed_on(before, late))
     after, rest = attempts.returned(job, cutting, now)
     after = attempts.backed_off(after, job.decision.attempt, draft.policy, now)
     draft.decide(job, after, [*more, *rest])
-    for name in sight.unready:
+    for name in late:
         health.blame(draft, name, job, before)
 
 

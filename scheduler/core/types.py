@@ -391,6 +391,7 @@ class GangReport:
     ``saved_at_ms`` when it was complete; ``manifest`` is its address, where it has one, and ``step`` how far the
     training was: a manifest stands for the whole gang, whichever node names it. ``acknowledged`` turns true when the
     checkpoint asked for by a stop is done. ``port`` is the one that the agent of rank 0 keeps free for the rendezvous.
+    ``hindrance`` says in the agent's words why the ranks cannot be prepared now; empty where nothing is in the way.
     """
 
     job: str
@@ -402,6 +403,7 @@ class GangReport:
     manifest: str = ""
     step: int = 0
     port: int = 0
+    hindrance: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -315,6 +315,23 @@ def _standing(node: Node, now_ms: int) -> dict[str, Any]:
     }
 
 
+def hindrances(picture: Picture, name: str) -> list[tuple[str, str]]:
+    """The jobs whose gangs the node cannot prepare, and what is in the way: a word for those who may know the job.
+
+    Raises:
+        StoreUnavailable: the live state was never loaded.
+    """
+    with picture.reading() as snapshot:
+        node = snapshot.nodes.get(name)
+        told = node.report.gangs if node is not None and node.report is not None else ()
+        jobs = ((snapshot.jobs.get(gang.job), gang) for gang in told if gang.hindrance)
+        return [
+            (job.id, gang.hindrance)
+            for job, gang in jobs
+            if job is not None and job.phase is Phase.STARTING and job.decision.attempt == gang.attempt
+        ]
+
+
 def _held_by(job: Job, mask: int) -> dict[str, Any]:
     return {
         "id": job.id,

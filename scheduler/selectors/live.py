@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from scheduler.core.observe import look
 from scheduler.core.snapshot import Snapshot
 from scheduler.core.types import Phase, Slice
 from scheduler.picture import Picture
@@ -11,7 +12,9 @@ from scheduler.picture import Picture
 
 @dataclass(frozen=True, slots=True)
 class LiveJob:
-    """``allocation`` is ``[{"node", "rack", "az", "gpus": [indices]}]`` in the order of ranks.
+    """``allocation`` is ``[{"node", "rack", "az", "gpus": [indices], "unready"}]`` in the order of ranks. ``unready``
+    is None but while the gang starts and the node is what it waits for: then it is what is in the way there, "" where
+    the node has not said.
 
     ``cancel`` and ``hold`` are the wishes that reached the scheduler. Times are milliseconds since the epoch.
     """
@@ -47,7 +50,8 @@ def live_job(picture: Picture, job_id: str) -> LiveJob | None:
         job = snapshot.jobs.get(job_id)
         if job is None:
             return None
-        places = tuple(_place(snapshot, part) for part in job.decision.allocation)
+        unready = look(snapshot, job).unready if job.phase is Phase.STARTING else {}
+        places = tuple(_place(snapshot, part, unready.get(part.node)) for part in job.decision.allocation)
         decision, stopping = job.decision, job.phase is Phase.STOPPING
         return LiveJob(
             revision=picture.revision,
@@ -72,7 +76,7 @@ def live_job(picture: Picture, job_id: str) -> LiveJob | None:
         )
 
 
-def _place(snapshot: Snapshot, part: Slice) -> dict[str, object]:
+def _place(snapshot: Snapshot, part: Slice, unready: str | None) -> dict[str, object]:
     """Rack and zone are None for a node that has left the fleet under its gang."""
     node = snapshot.nodes.get(part.node)
     where = node.intent if node is not None else None
@@ -81,4 +85,5 @@ def _place(snapshot: Snapshot, part: Slice) -> dict[str, object]:
         "rack": where and where.rack,
         "az": where and where.az,
         "gpus": list(part.gpus),
+        "unready": unready,
     }

@@ -56,6 +56,12 @@ _REPORT = {"boot_id": FIRST_BOOT}
 _GANG = {"job": "j", "attempt": 1, "ranks": []}
 
 
+def test_an_older_agent_says_nothing_of_what_hinders_it() -> None:
+    body = {"node": NODE, "sequence": 1, "report": _REPORT | {"gangs": [_GANG]}}
+    (gang,) = decode(SyncRequest, encode(body)).report.gangs
+    assert gang.hindrance == ""
+
+
 @pytest.mark.parametrize(
     ("body", "field"),
     [

@@ -58,6 +58,8 @@ def test_what_a_node_can_have_seen_is_believed(said: SyncRequest) -> None:
         pytest.param(_gang(saved_at_ms=1 << 60), "report.gangs[0].saved_at_ms", id="saved in a far future"),
         pytest.param(request(1, gang(ranks=9)), "report.gangs[0].ranks", id="more ranks than GPUs"),
         pytest.param(_gang(manifest="s3://" + "x" * 2048), "report.gangs[0].manifest", id="an endless address"),
+        pytest.param(_gang(hindrance="x" * 301), "report.gangs[0].hindrance", id="an endless hindrance"),
+        pytest.param(_gang(hindrance="a\nb"), "report.gangs[0].hindrance", id="a hindrance of several lines"),
         pytest.param(_gang(step=-1), "report.gangs[0].step", id="a negative step"),
         pytest.param(_gang(ranks=(RankReport(1, RankState.READY),) * 2), "report.gangs[0].ranks", id="a rank twice"),
         pytest.param(

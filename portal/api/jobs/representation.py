@@ -93,4 +93,7 @@ def _live(job_id: str) -> LiveJob | None:
 
 
 def _placements(allocation: Any) -> list[Placement]:
-    return [Placement(part["node"], part.get("rack"), part.get("az"), list(part["gpus"])) for part in allocation]
+    return [
+        Placement(part["node"], part.get("rack"), part.get("az"), list(part["gpus"]), part.get("unready"))
+        for part in allocation
+    ]

@@ -112,9 +112,11 @@ def test_an_image_that_cannot_be_had_keeps_the_gang_waiting_and_is_tried_again(h
     asked = order()
     host.told_until(lambda: bool(engine.calls("pull")) and host.gang()._try_again_ms > 0, asked)
     assert host.states() == [RankState.PREPARING]
+    assert host.report().hindrance == "image:1 cannot be pulled: manifest unknown"
     (engine.home / "no-registry").unlink()
     host.gang()._try_again_ms = 0
     _ready(host, asked)
+    assert host.report().hindrance == ""
 
 
 @pytest.mark.parametrize(

@@ -174,7 +174,7 @@ def test_what_history_knows_is_shown_while_the_live_state_is_away(ada: Api) -> N
     Job.objects.update(state="RUNNING", attempt=2, allocation=[{"node": "h1", "gpus": [0, 1]}])
     found = ada.get(f"jobs/{job}").json()
     assert (found["live"], found["state"], found["attempt"], found["restarts"]) == (False, "RUNNING", 2, None)
-    assert found["allocation"] == [{"node": "h1", "rack": None, "az": None, "gpus": [0, 1]}]
+    assert found["allocation"] == [{"node": "h1", "rack": None, "az": None, "gpus": [0, 1], "unready": None}]
 
 
 @pytest.mark.parametrize("below", ["", "/events", "/why"])

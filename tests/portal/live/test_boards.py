@@ -11,7 +11,19 @@ from portal.live.cluster import ClusterBoard, compact, with_jobs
 from portal.live.job import JobBoard
 from portal.live.queue import QueueBoard, key_of, redacted, steady
 from scheduler import clock
-from scheduler.core.types import JobDecision, JobIntent, JobSpec, NodeIntent, Phase, Policy, Slice
+from scheduler.core.types import (
+    GangReport,
+    JobDecision,
+    JobIntent,
+    JobSpec,
+    NodeIntent,
+    NodeReport,
+    Phase,
+    Policy,
+    RankReport,
+    RankState,
+    Slice,
+)
 from scheduler.expected import Expected
 from scheduler.picture import Picture, Touched
 from scheduler.store import keys
@@ -169,6 +181,21 @@ def test_names_are_for_those_who_may_know_them(queue: QueueBoard, hosts: None, s
     assert redacted(queue.snapshot(), None) == queue.snapshot()
 
 
+def test_a_start_is_told_anew_when_a_host_that_it_waits_for_says_what_is_in_the_way(
+    hosts: None, show: Show, picture: Picture
+) -> None:
+    board = JobBoard(picture, "a")
+    starting = running(Slice("h1", (0,)), phase=Phase.STARTING)
+    show({keys.intent_job("a"): intent("a"), keys.decision_job("a"): starting})
+    board.load()
+    hindered = GangReport("a", 1, (RankReport(0, RankState.PREPARING),), hindrance="no space left")
+    show({keys.report("h1"): NodeReport("00000001-00000000", (hindered,))})
+    assert board.take(Touched(8, nodes=frozenset({"h2"}))) == (8, None)
+    _, change = board.take(Touched(9, nodes=frozenset({"h1"})))
+    assert change is not None
+    assert [part["unready"] for part in change["job"]["allocation"]] == ["no space left"]
+
+
 def test_a_job_is_told_from_its_arrival_to_its_end(hosts: None, show: Show, picture: Picture) -> None:
     board = JobBoard(picture, "a")
     board.load()
@@ -182,5 +209,5 @@ def test_a_job_is_told_from_its_arrival_to_its_end(hosts: None, show: Show, pict
     _, change = board.take(Touched(7, frozenset("a")))
     assert change is not None
     assert [dict(part) for part in change["job"]["allocation"]] == [
-        {"node": "h1", "rack": "r1", "az": "az1", "gpus": [0, 1]}
+        {"node": "h1", "rack": "r1", "az": "az1", "gpus": [0, 1], "unready": None}
     ]

@@ -14,7 +14,17 @@ from pytest_django import DjangoAssertNumQueries
 from nodes.readings import Readings
 from nodes.telemetry import GpuReading, Telemetry
 from scheduler import clock, connections
-from scheduler.core.types import NodeDecision, NodeReport, Notice, NoticeKind, Window
+from scheduler.core.types import (
+    GangReport,
+    NodeDecision,
+    NodeReport,
+    Notice,
+    NoticeKind,
+    Phase,
+    RankReport,
+    RankState,
+    Window,
+)
 from scheduler.models import Job, JobEvent
 from scheduler.store import keys
 
@@ -84,6 +94,16 @@ def test_faults_name_what_they_call_for_and_the_readers_own_jobs(
     for words in ("program restarted", "host to be restarted", "mine", "no sign of life"):
         assert words in shown
     assert "another team’s" in page(eve) and "mine" not in page(eve)
+
+
+def test_what_keeps_a_job_from_being_prepared_is_told_to_those_who_may_know_the_job(
+    ada: Client, eve: Client, make_job: Callable[..., Job], show: Callable[..., None]
+) -> None:
+    job = make_job(on={"h1": (0,)}, state=Phase.STARTING, name="mine")
+    hindered = GangReport(job.pk, 1, (RankReport(0, RankState.PREPARING),), hindrance="no space left")
+    show({keys.report("h1"): NodeReport("00000001-00000000", (hindered,))})
+    assert f'It cannot prepare <a href="/jobs/{job.pk}/">mine</a>: no space left' in page(ada)
+    assert "It cannot prepare another team’s job" in page(eve) and "no space left" not in page(eve)
 
 
 def test_what_is_held_against_a_host(ada: Client, show: Callable[..., None], make_job: Callable[..., Job]) -> None:

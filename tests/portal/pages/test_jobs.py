@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
-from scheduler.core.types import JobDecision, Phase
+from scheduler.core.types import GangReport, JobDecision, NodeReport, Phase, RankReport, RankState
 from scheduler.models import Job
 from scheduler.store import keys
 
@@ -134,6 +134,20 @@ def test_a_running_job_shows_its_hosts_by_rack(ada: Client, make_job: Make) -> N
     assert (rack["az"], rack["rack"], rack["gpus"], len(rack["hosts"])) == ("az1", "r1", 4, 2)
     assert "GPU 0–2" in answer.content.decode()
     assert f"/cluster/?job={job.pk}" in answer.content.decode()
+
+
+@pytest.mark.usefixtures("fleet")
+def test_a_job_that_starts_shows_which_hosts_are_not_ready_and_why(
+    ada: Client, make_job: Make, show: Callable[..., None]
+) -> None:
+    job = make_job(on={"h1": (0,), "h2": (0,)}, state=Phase.STARTING)
+    hindered = GangReport(job.pk, 1, (RankReport(0, RankState.PREPARING),), hindrance="image <b> cannot be pulled")
+    show({keys.report("h1"): NodeReport("00000001-00000000", (hindered,))})
+    page = ada.get(f"/jobs/{job.pk}/").content.decode()
+    assert "Not ready: image &lt;b&gt; cannot be pulled" in page
+    assert page.count("not ready yet") == 1
+    told = ada.get(f"/api/v1/jobs/{job.pk}").json()["allocation"]
+    assert [part["unready"] for part in told] == ["image <b> cannot be pulled", ""]
 
 
 @pytest.mark.usefixtures("fleet")

@@ -40,6 +40,20 @@ def seconds(spans: list[tuple[str, datetime, datetime]]) -> list[tuple[str, int,
     return [(name, int((a - START).total_seconds()), int((b - START).total_seconds())) for name, a, b in spans]
 
 
+@pytest.mark.parametrize(
+    ("detail", "words"),
+    [
+        pytest.param({}, "", id="as it was told before hosts said why"),
+        pytest.param({"unready": {"h2": ""}}, " (h2)", id="a host that does not say why"),
+        pytest.param({"unready": {"h1": "no image", "h2": ""}}, " (h1: no image; h2)", id="one that does"),
+    ],
+)
+def test_a_start_that_took_too_long_names_the_hosts_that_were_not_ready(detail: dict[str, Any], words: str) -> None:
+    stop = Recorded("stop", 40, detail={"cause": "start_timeout", "for": None, **detail})
+    (attempt,) = attempts(START, [Recorded("bind", 10, detail=BIND), stop])
+    assert attempt.lines[-1].words == f"Stopped: not every rank was ready in time{words}"
+
+
 def test_a_job_that_waits_has_one_attempt_without_a_number() -> None:
     (waiting,) = attempts(START, [Recorded("reason", 1, 0)])
     assert waiting.number == 0

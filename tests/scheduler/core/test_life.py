@@ -44,6 +44,18 @@ def test_a_start_that_takes_too_long_frees_the_gang_and_avoids_the_host() -> Non
     assert cluster.on("gang") == ["r1-1", "r1-3"]
 
 
+def test_a_start_that_takes_too_long_tells_what_its_hosts_said_was_in_the_way() -> None:
+    cluster = Cluster("r1: 3xH100", start_timeout_ms=MINUTE)
+    cluster.deaf = {"r1-1", "r1-2"}
+    cluster.submit("gang", 24)
+    cluster.tick()
+    hindered = GangReport("gang", 1, (RankReport(0, RankState.PREPARING),), hindrance="no space left")
+    cluster.snapshot.set_node_report("r1-1", NodeReport("boot", (hindered,)))
+    cluster.tick(60)
+    (stop,) = (event for event in cluster.events if event.kind is EventKind.STOP)
+    assert stop.detail["unready"] == {"r1-1": "no space left", "r1-2": ""}
+
+
 def test_one_failing_rank_ends_the_attempt_and_uses_up_a_restart() -> None:
     cluster = Cluster("r1: 1xH100", quarantine_after=100)
     cluster.submit("job", 8, max_restarts=1)
