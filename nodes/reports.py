@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from nodes import telemetry
 from nodes.protocol import BOOT_ID, ProtocolError, SyncRequest
+from scheduler.core.snapshot import Snapshot
 from scheduler.core.types import GangReport, GpuFault, NodeReport, Notice
 
 MAX_GANGS_A_GPU = 4
@@ -49,6 +50,13 @@ def same_observation(one: NodeReport, other: NodeReport) -> bool:
         and one.notices == other.notices
         and one.faults == other.faults
     )
+
+
+def overtaken(snapshot: Snapshot, report: NodeReport) -> int:
+    """How many of the report's gangs are of another attempt than the one that was decided last: nothing follows from
+    what is said of them."""
+    jobs = ((snapshot.jobs.get(gang.job), gang.attempt) for gang in report.gangs)
+    return sum(job is not None and job.decision.attempt != attempt for job, attempt in jobs)
 
 
 def _problems(request: SyncRequest, gpus: int) -> Iterator[tuple[str, str]]:

@@ -47,6 +47,9 @@ class Outcome(StrEnum):
 
 
 SYNCS = Counter("gangway_agent_syncs", "Syncs of node agents by what became of them", ["outcome"])
+OLD_ATTEMPTS = Counter(
+    "gangway_agent_old_attempts", "Attempts that agents' reports spoke of when another one was decided already"
+)
 
 
 class Refused(Exception):

@@ -9,6 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST
+from prometheus_client import Counter
 
 from nodes.protocol import ProtocolError, RegisterAnswer, RegisterRequest, decode
 from nodes.services import InventoryRefused, JoinRefused, NameTaken
@@ -16,6 +17,8 @@ from nodes.tokens import MAX_LENGTH, MIN_LENGTH
 from portal.api.problems import Problem, as_http, invalid
 from scheduler import intents
 from scheduler.fields import FieldError
+
+REGISTRATIONS = Counter("gangway_agent_registrations", "Registrations of hosts by what became of them", ["outcome"])
 
 
 @csrf_exempt  # Nothing here looks at a session: the caller proves itself with a token in the request.
@@ -26,21 +29,29 @@ def register(request: HttpRequest) -> HttpResponse:
         asked = decode(RegisterRequest, request.body)
         answer = _register(asked, _own_token(request))
     except ProtocolError as error:
-        return as_http(invalid([FieldError(error.field, error.reason, "Send what nodes/protocol.py declares.")]))
+        wrong = [FieldError(error.field, error.reason, "Send what nodes/protocol.py declares.")]
+        return _refused("garbage", invalid(wrong))
     except InventoryRefused as refused:
-        return as_http(invalid([FieldError(p.field, p.reason, "Correct the inventory.") for p in refused.problems]))
+        wrong = [FieldError(p.field, p.reason, "Correct the inventory.") for p in refused.problems]
+        return _refused("inventory", invalid(wrong))
     except JoinRefused:
         detail = "The join token is unknown, used up or expired. Ask an administrator for a new one."
-        return as_http(Problem(403, detail, kind="join-refused"))
+        return _refused("join_token", Problem(403, detail, kind="join-refused"))
     except NameTaken:
         detail = (
             f"There is a node {asked.node.name!r} already and this is not its token. Register under another name, or "
             "send the node's own token; if the host was rebuilt, an administrator removes the old node first."
         )
-        return as_http(Problem(409, detail, kind="name-taken"))
+        return _refused("name_taken", Problem(409, detail, kind="name-taken"))
     except Problem as problem:
-        return as_http(problem)
+        return _refused("bad_token", problem)
+    REGISTRATIONS.labels("registered").inc()
     return HttpResponse(msgspec.json.encode(answer), content_type="application/json")
+
+
+def _refused(outcome: str, problem: Problem) -> HttpResponse:
+    REGISTRATIONS.labels(outcome).inc()
+    return as_http(problem)
 
 
 def _register(asked: RegisterRequest, token: str) -> RegisterAnswer:

@@ -24,7 +24,7 @@ from nodes.liveness import LEASE_S, Renewals
 from nodes.protocol import ProtocolError, SyncAnswer, SyncRequest, decode, encode_answer
 from nodes.readings import Readings
 from nodes.selectors import Identity
-from nodes.sync import SYNCS, Outcome, Refused, SyncDesk
+from nodes.sync import OLD_ATTEMPTS, SYNCS, Outcome, Refused, SyncDesk
 from nodes.tokens import token_hash
 from portal.api.agent_door import Gone, problem, read_body, send_answer, send_problem
 from portal.api.agent_identities import REFRESH_EVERY_S, Identities
@@ -32,7 +32,7 @@ from portal.api.agent_waiting import WaitingRoom
 from portal.api.body_limit import Receive, Send
 from scheduler import clock, connections, wakeups
 from scheduler.core.types import NodeReport
-from scheduler.picture import picture
+from scheduler.picture import Picture, picture
 from scheduler.store.base import StoreUnavailable
 
 log = structlog.get_logger(__name__)
@@ -60,7 +60,8 @@ class AgentApp:
     """Serves agents' syncs. Runs in one event loop; ``start`` it there before the first request and ``stop`` it after.
 
     Args:
-        report_changed: called in a thread of the pool after a report was written: the scheduler has something to see.
+        report_changed: called in a thread of the pool with a report that was written; the scheduler has something to
+            see.
         now_ms, monotonic_s: the wall clock, and one that never steps back: the one that ``desk`` and ``renewals`` use.
         readings: where telemetry goes.
     """
@@ -71,7 +72,7 @@ class AgentApp:
         desk: SyncDesk,
         renewals: Renewals,
         waiting: WaitingRoom,
-        report_changed: Callable[[], object],
+        report_changed: Callable[[NodeReport], object],
         now_ms: Callable[[], int],
         monotonic_s: Callable[[], float],
         readings: Readings,
@@ -207,7 +208,7 @@ class AgentApp:
     def _settle(self, request: SyncRequest) -> bool:
         changed = self._desk.settle(request)
         if changed:
-            self._report_changed()
+            self._report_changed(request.report)
         return changed
 
     async def _renew_for_ever(self) -> None:
@@ -253,6 +254,13 @@ def _request(body: bytes, identity: Identity) -> SyncRequest:
     return request
 
 
+def count_old_attempts(shown: Picture, report: NodeReport) -> None:
+    """Count what a report says of attempts that are over: nothing follows from it, but somebody may want to know."""
+    if shown.revision:
+        with shown.reading() as snapshot:
+            OLD_ATTEMPTS.inc(reports.overtaken(snapshot, report))
+
+
 def live() -> AgentApp:
     """The application of this process, on its stores and its picture."""
     store = connections.store()
@@ -266,12 +274,16 @@ def live() -> AgentApp:
             found = snapshot.nodes.get(node)
             return found.report if found else None
 
+    def changed(report: NodeReport) -> None:
+        wakeups.tick.ring()
+        count_old_attempts(shown, report)
+
     return AgentApp(
         Identities(time.monotonic),
         SyncDesk(store, renewals, published, time.monotonic),
         renewals,
         WaitingRoom(shown),
-        wakeups.tick.ring,
+        changed,
         clock.now_ms,
         time.monotonic,
         Readings(connections.cache),

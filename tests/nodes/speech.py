@@ -5,12 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from prometheus_client import Counter
+
 from nodes.protocol import SyncRequest, boot_id
 from scheduler.core.types import Action, Assignment, GangReport, JobSpec, NodeReport, RankReport, RankState
 
 NODE = "az1-r1-h1"
 FIRST_BOOT = boot_id(1, b"\1\1\1\1")
 SECOND_BOOT = boot_id(2, b"\0\0\0\0")
+
+
+def refused(counter: Counter) -> float:
+    """How many messages a counter of outcomes has counted that were not as they should be."""
+    samples = (sample for metric in counter.collect() for sample in metric.samples if sample.name.endswith("_total"))
+    return sum(
+        one.value for one in samples if one.labels["outcome"] not in ("unchanged", "changed", "taken", "registered")
+    )
 
 
 @dataclass

@@ -115,6 +115,18 @@ def test_nor_does_it_in_a_process_that_never_heard_of_the_node(
     _is_refused(Process(web.store, clock), late, outcome)
 
 
+@pytest.mark.parametrize(("late", "outcome"), _LATE)
+def test_nor_does_it_days_later_when_the_node_is_long_gone(
+    web: Process, store: MemoryStore, clock: Clock, late: SyncRequest, outcome: Outcome
+) -> None:
+    web.take(request(1, gang(state=RankState.PREPARING)))
+    web.take(request(2))
+    clock.pass_s(3 * 86_400)
+    for process in (web, Process(store, clock)):
+        _is_refused(process, late, outcome)
+        assert store.get(keys.alive(NODE)) is None
+
+
 def test_a_new_boot_takes_over_at_once_and_with_the_lease(web: Process, store: MemoryStore) -> None:
     web.take(request(7, gang()))
     lease = store.get(keys.alive(NODE)).lease  # type: ignore[union-attr]

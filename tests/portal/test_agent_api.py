@@ -24,10 +24,11 @@ from nodes.models import Node
 from nodes.protocol import NOTHING_KNOWN, SYNC_PATH, SyncAnswer, SyncRequest, decode, encode
 from nodes.readings import Readings
 from nodes.selectors import Identity
-from nodes.sync import SYNCS, SyncDesk
+from nodes.sync import OLD_ATTEMPTS, SYNCS, SyncDesk
 from nodes.telemetry import GpuReading, Telemetry
 from nodes.tokens import token_hash
-from portal.api.agent_app import MAX_BODY, AgentApp
+from portal.api.agent import REGISTRATIONS
+from portal.api.agent_app import MAX_BODY, AgentApp, count_old_attempts
 from portal.api.agent_identities import DENIED_FOR_S, DENIED_MOST, Identities
 from portal.api.agent_waiting import WaitingRoom
 from scheduler import picture
@@ -41,6 +42,7 @@ from scheduler.core.types import (
     Notice,
     NoticeKind,
     Phase,
+    RankState,
     Remedy,
     Slice,
 )
@@ -49,7 +51,7 @@ from scheduler.picture import Picture
 from scheduler.store import codec, keys
 from scheduler.store.base import Put
 from scheduler.store.memory import MemoryStore
-from tests.nodes.speech import NODE, Clock, gang, request
+from tests.nodes.speech import NODE, Clock, gang, refused, request
 
 TOKEN = "t" * 32
 OTHER_TOKEN = "o" * 32
@@ -75,7 +77,7 @@ class Front:
             SyncDesk(self.store, renewals, self._published, self.clock.s),
             renewals,
             WaitingRoom(self.picture),
-            self._ring,
+            self._changed,
             self.clock.ms,
             self.clock.s,
             self.readings,
@@ -145,8 +147,9 @@ class Front:
             found = snapshot.nodes.get(node)
             return found.report if found else None
 
-    def _ring(self) -> None:
+    def _changed(self, report: NodeReport) -> None:
         self.rung += 1
+        count_old_attempts(self.picture, report)
 
 
 async def asgi(
@@ -254,6 +257,41 @@ def test_a_late_message_changes_nothing_and_is_counted(front: Front, late: SyncR
 
     front.play(script)
     assert _count(outcome) == counted + 1
+
+
+def test_what_is_said_of_an_old_attempt_is_counted_and_brings_nothing_about(front: Front) -> None:
+    front.bind("a", NODE)
+    second = codec.decode(JobDecision, front.store.get(keys.decision_job("a")).value)  # type: ignore[union-attr]
+    front.put(keys.decision_job("a"), replace(second, attempt=2))
+    counted = OLD_ATTEMPTS._value.get()
+
+    async def script(front: Front) -> None:
+        await front.sync(request(1, gang("a", attempt=1)))
+        assert OLD_ATTEMPTS._value.get() == counted + 1
+        await front.sync(request(2, gang("a", attempt=2)))
+
+    front.play(script)
+    assert OLD_ATTEMPTS._value.get() == counted + 1
+    with front.picture.reading() as snapshot:
+        assert snapshot.jobs["a"].decision == replace(second, attempt=2)
+
+
+def test_a_message_that_comes_three_days_late_changes_nothing_and_is_counted(front: Front) -> None:
+    counted = _count("stale")
+
+    async def script(front: Front) -> None:
+        late = request(2, gang("a", state=RankState.PREPARING))
+        await front.sync(request(1))
+        await front.sync(late)
+        await front.sync(request(3, gang("a")))
+        front.clock.pass_s(3 * 86_400)
+        await _until(lambda: front.store.get(keys.alive(NODE)) is None)
+        before = front.revision
+        status, _ = await front.problem(encode(late))
+        assert (status, front.revision, front.store.get(keys.alive(NODE))) == (409, before, None)
+
+    front.play(script)
+    assert _count("stale") == counted + 1
 
 
 # --- what is taken in -------------------------------------------------------------------------------------------
@@ -603,16 +641,20 @@ def test_a_host_without_a_token_is_given_one(client: Client, join: str) -> None:
 def test_registrations_that_are_refused(
     client: Client, join: str, body: Any, token: str, status: int, says: str
 ) -> None:
+    counted = refused(REGISTRATIONS)
     answer = _register(client, body, token)
     assert answer.status_code == status and answer["content-type"] == "application/problem+json"
+    assert refused(REGISTRATIONS) == counted + 1
     assert says in json.dumps(answer.json())
     assert not Node.objects.exists() and not Outbox.objects.exists()
 
 
 def test_a_name_that_is_taken_is_a_conflict(client: Client, join: str) -> None:
     _register(client, {"node": _HOST, "join_token": join})
+    counted = refused(REGISTRATIONS)
     answer = _register(client, {"node": _HOST, "join_token": join}, OTHER_TOKEN)
     assert answer.status_code == 409 and NODE in answer.json()["detail"]
+    assert refused(REGISTRATIONS) == counted + 1
 
 
 def test_registration_is_by_post(client: Client, join: str) -> None:

@@ -15,9 +15,10 @@ from nodes.protocol import LogPiece, LogsAnswer, LogsRequest, LogTaken, decode, 
 from nodes.selectors import Identity
 from nodes.sync import Outcome, Refused
 from portal.api import agent_logs
-from portal.api.agent_logs import MAX_BODY, MAX_PIECE, MAX_PIECES, MOST_WAITING, THREADS, LogsApp
+from portal.api.agent_logs import LOGS, MAX_BODY, MAX_PIECE, MAX_PIECES, MOST_WAITING, THREADS, LogsApp
 from scheduler.objects import ObjectsUnavailable
 from scheduler.ranklogs.archive import Log
+from tests.nodes.speech import refused
 from tests.portal.test_agent_api import asgi
 
 JOB = "01J0000000000000000000000A"
@@ -134,8 +135,9 @@ def test_where_somebody_looks_they_come_at_once_and_the_page_is_told(
     ],
 )
 def test_what_is_refused(desk: Desk, body: bytes, token: str, status: int, detail: str) -> None:
+    counted = refused(LOGS)
     found, headers, raw = post(desk, body, token)
-    assert found == status
+    assert found == status and refused(LOGS) == counted + 1
     assert headers["content-type"] == "application/problem+json"
     assert detail in json.loads(raw)["detail"]
     assert desk.calls == 0
