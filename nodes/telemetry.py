@@ -1,6 +1,7 @@
 """What a host's GPUs read at the moment: told with a sync, kept for a while, never committed, hung on by no decision.
 
-The fields are called as dcgm-exporter calls its metrics, in JSON and for people who know them from there.
+The fields are called as dcgm-exporter calls its metrics, in JSON and for people who know them from there. The garbage
+collector is not told of readings: there are thousands a second, and none refers to what refers back.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import msgspec
 MAX_PLACES = 16
 
 
-class GpuReading(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class GpuReading(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, gc=False):
     """One GPU. What is not known is None. ``xid`` is the newest that the driver told of it, ``row_remap_failure`` 1
     where a broken row of memory could not be replaced."""
 
@@ -26,7 +27,7 @@ class GpuReading(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     row_remap_failure: int | None = msgspec.field(default=None, name="DCGM_FI_DEV_ROW_REMAP_FAILURE")
 
 
-class Telemetry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Telemetry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, gc=False):
     """A host's readings at ``at_ms``. ``source`` is where they come from: ``nvml``, ``simulated``, or ``none`` where
     the host has nothing to read. ``unread`` counts, by place, what the agent tried to read in vain: metadata servers,
     the kernel's log, GPUs."""

@@ -27,6 +27,7 @@ from nodes.agent.limits import allow_many_files  # noqa: E402
 from nodes.protocol import LOGS_PATH, SYNC_PATH  # noqa: E402
 from portal.api import agent_app, agent_logs  # noqa: E402
 from portal.api.body_limit import App, BodyLimit, Receive, Send  # noqa: E402
+from portal.heap import heap  # noqa: E402
 from portal.live.routing import application as sockets  # noqa: E402
 from portal.outage_watch import watch  # noqa: E402
 from scheduler import connections  # noqa: E402
@@ -70,6 +71,7 @@ class Portal:
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
         allow_many_files()
+        heap.keep_pauses_short()
         picture().start()
         watch.start()
         self._dismiss_agents_at_the_signal()
@@ -115,6 +117,7 @@ class Portal:
             self._agents = None
         await asyncio.to_thread(watch.stop)
         picture().stop()
+        heap.leave_alone()
         connections.close()
 
 
