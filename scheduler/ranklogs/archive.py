@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from scheduler.objects import Address, Objects
@@ -10,6 +11,7 @@ from scheduler.ranklogs.pieces import Piece
 
 MOST_PIECE = 1024 * 1024
 """Bytes of a piece that is read back; those that are taken are smaller."""
+PUTS_AT_ONCE = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +30,19 @@ class Archive:
         self._objects = objects
         self._bucket = bucket
         self._is_there = False
+        self._putting = ThreadPoolExecutor(PUTS_AT_ONCE, thread_name_prefix="logs-puts")
 
-    def put(self, log: Log, piece: Piece, data: bytes) -> None:
-        """Keep the piece. The same one again is the same."""
-        if not self._is_there:
+    def put(self, new: Sequence[tuple[Log, Piece, bytes]]) -> None:
+        """Keep these pieces, several at a time, as storage takes no longer for them than for one. The same one again is
+        the same."""
+        if new and not self._is_there:
             self._objects().make_bucket(self._bucket)
             self._is_there = True
+        for _ in self._putting.map(self._put, new):
+            pass  # the first that failed is raised here
+
+    def _put(self, new: tuple[Log, Piece, bytes]) -> None:
+        log, piece, data = new
         self._objects().put(self._address(log, piece), data)
 
     def get(self, log: Log, piece: Piece) -> bytes:

@@ -90,6 +90,7 @@ class Desk:
                 one.state, one.why = LogState.LATER, "the attempt is not recorded yet"
 
     def _store(self, incoming: list[_Incoming], known: dict[Log, list[Piece]]) -> None:
+        new: list[tuple[Log, Piece, bytes]] = []
         for one in incoming:
             if one.state is not LogState.TAKEN:
                 continue
@@ -97,8 +98,9 @@ class Desk:
             pieces = known.setdefault(one.log, [])
             one.new = fit(pieces, start, start + len(data))
             if one.new is not None:
-                self._archive.put(one.log, (one.new.start, one.new.end), data[one.new.start - start :])
+                new.append((one.log, (one.new.start, one.new.end), data[one.new.start - start :]))
                 known[one.log], _ = put(pieces, one.new, self._limit)
+        self._archive.put(new)
 
     def _enter(self, incoming: list[_Incoming], now: datetime) -> tuple[list[LogTaken], list[tuple[Log, Piece]]]:
         """Write the index; answers what became of each piece, and the objects that nothing names any more."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from nodes.protocol import LogPiece, LogState, LogTaken
 from scheduler.models import Job, RankLog
-from scheduler.objects import ObjectsUnavailable
+from scheduler.objects import Address, Objects, ObjectsUnavailable
 from scheduler.ranklogs import reading
 from scheduler.ranklogs.archive import Archive, Log
 from scheduler.ranklogs.pieces import PIECE
@@ -238,3 +239,21 @@ def test_which_logs_there_are(hand_in: Any, job: Job) -> None:
     hand_in(0, b"x", attempt=2)
     hand_in(0, b"", rank=1, attempt=2)
     assert reading.attempts(job.pk) == [reading.Attempt(2, (0,)), reading.Attempt(1, (0, 1))]
+
+
+def test_what_the_ranks_of_a_host_wrote_is_stored_at_the_same_time(
+    objects: Objects, job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    together = threading.Barrier(2, timeout=30)
+    put = objects.put
+
+    def wait_for_the_other(at: Address, data: bytes) -> None:
+        together.wait()
+        put(at, data)
+
+    monkeypatch.setattr(objects, "put", wait_for_the_other)
+    archive = Archive(lambda: objects, "logs-together")
+    pieces = [LogPiece(job.pk, 1, rank, 0, b"rank %d" % rank) for rank in (0, 1)]
+    taken, _ = Desk(archive, LIMIT, lambda: None).take("n1", pieces, NOW)
+    assert [one.kept for one in taken] == [6, 6]
+    assert [text(archive, job, rank) for rank in (0, 1)] == [b"rank 0", b"rank 1"]
