@@ -23,9 +23,12 @@ class Hosts:
     join_token: str
     made: list[HostAgent] = field(default_factory=list)
 
-    def start(self, *names: str, provider: Provider | None = None, gpus: int = 2) -> list[HostAgent]:
-        """Return when all of them take work; where there is a provider, they are hosts on the spot market of it."""
-        agents = [self._agent(name, provider, gpus) for name in names]
+    def start(
+        self, *names: str, provider: Provider | None = None, gpus: int = 2, by: str | None = None
+    ) -> list[HostAgent]:
+        """Return when all of them take work. With a ``provider`` they are hosts on its spot market; they speak with the
+        control plane ``by`` this address, or its own."""
+        agents = [self._agent(name, provider, gpus, by) for name in names]
         self.made += agents
         for agent in agents:
             agent.start()
@@ -44,8 +47,9 @@ class Hosts:
             for agent in self.made:
                 agent.close()
 
-    def _agent(self, name: str, provider: Provider | None, gpus: int) -> HostAgent:
+    def _agent(self, name: str, provider: Provider | None, gpus: int, by: str | None) -> HostAgent:
         agent = HostAgent.of(self.system, name, self.home / name, self.join_token)
+        agent.url = by or agent.url
         agent.gpus = gpus
         if provider is not None:
             agent.given["GANGWAY_AGENT_NODE_SPOT"] = provider.name
