@@ -151,7 +151,7 @@ def _locked(wanted: set[Log], missing: set[Log], now: datetime) -> dict[Log, Ran
 
 
 def _save(rows: Iterable[RankLog]) -> None:
-    """Write the rows, which are there: as an insert that always conflicts, for a fifth of what ``bulk_update`` takes."""
+    """Write the rows, which are there: as an insert that always conflicts, in a fifth of ``bulk_update``'s time."""
     RankLog.objects.bulk_create(
         rows,
         update_conflicts=True,
