@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from scheduler.core.job import Job
 from scheduler.core.topology import Node, bits
@@ -12,19 +12,35 @@ MANY = 8
 """Of more victims on one host not every set is tried."""
 
 
-@dataclass(slots=True)
 class Room:
     """One node as the asker could have it: ``free`` GPUs now or without further cost, ``victims`` with what each would
-    free here, ``least`` the cheapest of them by how many GPUs are wanted."""
+    free here, ``most`` of both, ``least`` the cheapest victims by how many GPUs are wanted."""
 
-    node: Node
-    free: int
-    victims: list[tuple[Job, int]] = field(default_factory=list)
-    least: dict[int, list[Job] | None] = field(default_factory=dict)
+    __slots__ = ("free", "least", "most", "node", "victims")
 
-    @property
-    def most(self) -> int:
-        return self.free + sum(gpus for _, gpus in self.victims)
+    def __init__(self, node: Node, free: int, victims: Sequence[tuple[Job, int]] = ()) -> None:
+        self.node = node
+        self.free = free
+        self.victims = victims
+        self.most = free
+        for _, gpus in victims:
+            self.most += gpus
+        self.least: dict[int, list[Job] | None] = {}
+
+
+class Rooms:
+    """The rooms of one domain, and how many GPUs ``all`` of them could give at ``most``."""
+
+    __slots__ = ("all", "most")
+
+    def __init__(self, rooms: list[Room]) -> None:
+        self.all = rooms
+        self.most = sum([room.most for room in rooms])
+
+
+def joined(parts: Iterable[Rooms]) -> Rooms:
+    """Several domains as one."""
+    return Rooms([room for rooms in parts for room in rooms.all])
 
 
 @dataclass(frozen=True, slots=True)

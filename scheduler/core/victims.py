@@ -14,7 +14,7 @@ from scheduler.core.cheapest import SMALL, Cheapest
 from scheduler.core.job import Job
 from scheduler.core.layout import Bar
 from scheduler.core.limits import Asker, Limits
-from scheduler.core.rooms import Room, Rules, least_on, ways_on
+from scheduler.core.rooms import Room, Rooms, Rules, joined, least_on, ways_on
 from scheduler.core.snapshot import Snapshot
 from scheduler.core.spent import RESTART_MS
 from scheduler.core.tally import Need, Tally
@@ -26,6 +26,9 @@ CLASS_BITS = 64
 """A class's price is above every price in GPU-milliseconds of the classes below it by so many bits."""
 
 LEAST_IMPORTANT = 3
+
+ON_ONE_NODE, IN_ONE_RACK, IN_THE_ZONE = 0, 1, 2
+"""Domains, the tightest first."""
 
 TRIES = 16
 """On so many nodes all sets of victims are tried where the cheapest one will not do."""
@@ -71,7 +74,7 @@ class Known:
     """What several searches of a plan share: prices of victims, and rooms for askers to whom the same is open."""
 
     prices: dict[str, int]
-    rooms: dict[Rack, list[Room]] = field(default_factory=dict)
+    rooms: dict[Rack, Rooms] = field(default_factory=dict)
     with_candidates: dict[Rack, int] | None = None
     """The nodes of each rack on which a candidate, or somebody who is being stopped, holds GPUs."""
 
@@ -102,48 +105,46 @@ class Search:
         self._known = Known({}) if known is None else known
         self._accepts = accepts
         self._given = {job.id for job in question.given}
-        self._rules = Rules(self._price, self._may_all, self._carries)
         self._small = False
+        self._best: tuple[int, int, int] | None = None
+        """Of the best way found so far the class of the most important victims, its domain and its cost."""
+        self._found: Eviction | None = None
 
     def best(self, zones: Iterable[Zone]) -> Eviction | None:
         """The cheapest way in any of the zones; the tightest domain wins among those of the same worst class."""
-        found = [option for zone in zones for option in self._in_zone(zone)]
-        if not found:
-            return None
-        return min(found, key=lambda option: (option[1].cost >> CLASS_BITS, option[0], option[1].cost))[1]
+        for zone in zones:
+            self._in_zone(zone)
+        return self._found
 
-    def _in_zone(self, zone: Zone) -> Iterable[tuple[int, Eviction]]:
-        """Options with their domain: 0 for one node, 1 for one rack, 2 for the zone."""
+    def _in_zone(self, zone: Zone) -> None:
         by_rack = [(rack, self._rooms(rack)) for rack in zone.racks()]
         shape = self._shape
-        self._small = sum(len(rooms) for _, rooms in by_rack) <= SMALL
+        self._small = sum(len(rooms.all) for _, rooms in by_rack) <= SMALL
+        if shape.hint is Hint.ANY:
+            self._in_domains([rooms for _, rooms in by_rack], Need.of(shape, 0), zone)
         for size in zone.pools:
             racks = [rooms for rack, rooms in by_rack if rack.pool.size == size]
-            need = Need.of(shape, size)
             if shape.gpus <= size:
-                on_one = self._on_one_node([room for rooms in racks for room in rooms], zone)
-                if on_one is not None:
-                    yield 0, on_one
+                self._offer(ON_ONE_NODE, self._on_one_node(joined(racks).all, zone))
             elif shape.hint is not Hint.REQUIRE_SAME_HOST and shape.hint is not Hint.ANY:
-                yield from self._options(1, racks, need, zone)
-                if shape.hint is not Hint.REQUIRE_SAME_RACK:
-                    yield from self._options(2, [[room for rooms in racks for room in rooms]], need, zone)
-        if shape.hint is Hint.ANY:
-            need = Need.of(shape, 0)
-            yield from self._options(1, [rooms for _, rooms in by_rack], need, zone)
-            yield from self._options(2, [[room for _, rooms in by_rack for room in rooms]], need, zone)
+                self._in_domains(racks, Need.of(shape, size), zone)
 
-    def _options(
-        self, domain: int, lists: Iterable[list[Room]], need: Need, zone: Zone
-    ) -> Iterable[tuple[int, Eviction]]:
-        best: Eviction | None = None
-        for rooms in lists:
-            if sum(room.most for room in rooms) >= self._shape.gpus:
-                found = self._among(rooms, need, zone)
-                if found is not None and (best is None or found.cost < best.cost):
-                    best = found
-        if best is not None:
-            yield domain, best
+    def _in_domains(self, racks: list[Rooms], need: Need, zone: Zone) -> None:
+        """Look in each rack, then in the whole zone, unless nothing found there could be better."""
+        for rooms in racks:
+            if rooms.most >= self._shape.gpus:
+                self._offer(IN_ONE_RACK, self._among(rooms.all, need, zone))
+        if self._shape.hint is Hint.REQUIRE_SAME_RACK or (self._best is not None and self._best < (0, IN_THE_ZONE)):
+            return
+        rooms = joined(racks)
+        if rooms.most >= self._shape.gpus:
+            self._offer(IN_THE_ZONE, self._among(rooms.all, need, zone))
+
+    def _offer(self, domain: int, found: Eviction | None) -> None:
+        if found is not None:
+            rank = found.cost >> CLASS_BITS, domain, found.cost
+            if self._best is None or rank < self._best:
+                self._best, self._found = rank, found
 
     def _on_one_node(self, rooms: list[Room], zone: Zone) -> Eviction | None:
         """The cheapest victims on any one node, trimmed; the fullest of equals."""
@@ -181,7 +182,7 @@ class Search:
     def _another_way(self, room: Room, zone: Zone) -> Eviction | None:
         """The least set on this node cannot go, or is not enough: the cheapest other one."""
         parts = [(room.node, self._shape.gpus)]
-        for cost, way in ways_on(room, self._shape.gpus, self._rules):
+        for cost, way in ways_on(room, self._shape.gpus, self._rules()):
             found = Eviction(way, parts, cost, zone.gpu_type)
             if self._may_all(way, []) and self._accepts(found):
                 return found
@@ -189,10 +190,10 @@ class Search:
 
     # --- one node as the asker could have it --------------------------------------------------------------------
 
-    def _rooms(self, rack: Rack) -> list[Room]:
+    def _rooms(self, rack: Rack) -> Rooms:
         rooms = self._known.rooms.get(rack)
         if rooms is None:
-            rooms = self._known.rooms[rack] = self._look(rack)
+            rooms = self._known.rooms[rack] = Rooms(self._look(rack))
         return rooms
 
     def _look(self, rack: Rack) -> list[Room]:
@@ -227,28 +228,29 @@ class Search:
         return marked
 
     def _room(self, node: Node) -> Room | None:
-        room = Room(node, node.free_gpus)
-        jobs, candidates = self._snapshot.jobs, self._candidates
+        snapshot, candidates, given = self._snapshot, self._candidates, self._given
+        free, sound = node.free_gpus, ~node.faulty
+        victims: list[tuple[Job, int]] = []
         for name, mask in node.jobs.items():
-            if name in candidates and name not in self._given:
-                room.victims.append((jobs[name], (mask & ~node.faulty).bit_count()))
-            elif name in self._snapshot.stopping or name in self._given:
-                room.free += (mask & ~node.faulty).bit_count()
+            if name in candidates and name not in given:
+                victims.append((snapshot.jobs[name], (mask & sound).bit_count()))
+            elif name in snapshot.stopping or name in given:
+                free += (mask & sound).bit_count()
         bars = self._limits.by_node.get(node.name)
         if bars:
-            self._keep_out(room, bars)
+            held = self._kept_out(bars)
+            if held > free:
+                victims = []  # what the bars close to the asker is more than what is free: nobody is stopped either
+            free = max(0, free - held)
         shape = self._shape
         if shape.cpu or shape.memory or shape.scratch:
-            room.free = min(room.free, self._ranks(node, candidates))
-        return room if room.free or room.victims else None
+            free = min(free, self._ranks(node, candidates))
+        return Room(node, free, victims) if free or victims else None
 
-    def _keep_out(self, room: Room, bars: Iterable[Bar]) -> None:
-        """Leave alone what bars close to the asker; where that is more than what is free, nobody is stopped either."""
+    def _kept_out(self, bars: Iterable[Bar]) -> int:
+        """How many GPUs bars close to the asker."""
         question = self._question
-        held = sum(bar.takes for bar in bars if bar.from_ms < question.end_ms and question.asker.heeds(bar))
-        if held > room.free:
-            room.victims = []
-        room.free = max(0, room.free - held)
+        return sum(bar.takes for bar in bars if bar.from_ms < question.end_ms and question.asker.heeds(bar))
 
     def _ranks(self, node: Node, gone: Collection[str]) -> int:
         """How many ranks the node's CPUs, memory and scratch carry without these jobs and those that are stopping."""
@@ -303,7 +305,7 @@ class Search:
             seated = Eviction(victims, parts, sum(map(self._price, victims)), zone.gpu_type)
             return seated if self._accepts(seated) else None
 
-        return Cheapest(rooms, need, self._rules, None if found is None else found.cost, seat).find() or found
+        return Cheapest(rooms, need, self._rules(), None if found is None else found.cost, seat).find() or found
 
     def _carries(self, room: Room, gone: Mapping[str, Job]) -> int:
         """How many ranks of the asker the room holds once these have left."""
@@ -323,6 +325,9 @@ class Search:
         if carried is None:
             return None
         return Eviction(carried, parts, sum(map(self._price, carried)), zone.gpu_type)
+
+    def _rules(self) -> Rules:
+        return Rules(self._price, self._may_all, self._carries)
 
     def _price(self, job: Job) -> int:
         prices = self._known.prices

@@ -91,7 +91,9 @@ class _Simulation:
             self._world.settle()
             progress(now_ms, len(self._plan.arrivals) - len(self._coming))
         self._world.clock.put_forward(self._plan.until_ms)
-        return self._metrics.report(self._plan.until_ms / 1000, self._lost_gpu_hours())
+        lost = self._lost_gpu_hours()
+        self._world.close()
+        return self._metrics.report(self._plan.until_ms / 1000, lost)
 
     def _next_ms(self) -> int | None:
         """The next tick at which there is something to do."""

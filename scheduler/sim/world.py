@@ -41,6 +41,8 @@ from scheduler.store.base import Delete, Operation, Put
 from scheduler.store.memory import MemoryStore
 from scheduler.usage_kept import EVERY_MS
 
+REVISIONS_KEPT = 10_000
+"""Of the store's history; the leader and the recorder read it within a round or two, or a new leader reads all anew."""
 ROUNDS = 1000
 """Rounds of decisions at one moment after which the run is said not to come to rest."""
 
@@ -75,7 +77,7 @@ class World:
         self.setting = setting
         self.log = log
         self.clock = VirtualClock(setting.start_ms)
-        self.store = MemoryStore(self.clock)
+        self.store = MemoryStore(self.clock, REVISIONS_KEPT)
         self.history = History()
         self.behaviours: dict[str, Behaviour] = {}
         self.nodes = {host.name: host for host in setting.hosts}
@@ -103,6 +105,10 @@ class World:
         self.store_is_up = True
         self._register_fleet()
         self.control.take_over()
+
+    def close(self) -> None:
+        """Let go of everything at once: its parts know each other, and would stay until somebody looks for cycles."""
+        self.__dict__.clear()
 
     # --- the way down: intents
 
