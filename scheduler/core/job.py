@@ -40,11 +40,13 @@ class Layout:
 class Job:
     """A job with its wish and the decision about it. ``decision`` is never None: ``NEW`` where none was made."""
 
-    __slots__ = ("_intent", "_layout", "decision", "group", "held", "id", "key", "leaf", "parked", "shape")
+    __slots__ = ("_intent", "_layout", "decision", "group", "held", "id", "key", "leaf", "parked", "shape", "spec")
 
     def __init__(self, job: str) -> None:
         self.id = job
         self._intent: JobIntent | None = None
+        self.spec: JobSpec
+        """The intent's; there is none before the intent."""
         self._layout = Layout(())
         self.decision: JobDecision = NEW
         self.held: tuple[Slice, ...] = ()
@@ -60,10 +62,17 @@ class Job:
         return self._intent
 
     @property
-    def spec(self) -> JobSpec:
-        intent = self._intent  # not by way of ``intent``: this one is read the most
-        assert intent is not None, f"nobody wishes for {self.id}"
-        return intent.spec
+    def wished(self) -> bool:
+        """Whether there is an intent."""
+        return self._intent is not None
+
+    def wish(self, intent: JobIntent) -> None:
+        """Take this for the intent."""
+        self._intent, self.spec = intent, intent.spec
+
+    def unwish(self) -> None:
+        """Nobody wants anything of the job any more."""
+        self._intent = None
 
     @property
     def phase(self) -> Phase:

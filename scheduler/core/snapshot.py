@@ -107,17 +107,18 @@ class Snapshot:
             if intent is None:
                 return
             record = self._all_jobs[job] = Job(job)
-        if record._intent is not None:
+        if record.wished:
             if record.held and intent is None:
                 self.work.gain_all()
             self._detach(record, record.decision.bound_ms or 0)
             for other in record.spec.after:
                 self.dependents.get(other, set()).discard(job)
             self.arrays.leave(record)
-        record._intent = intent
         if intent is None:
+            record.unwish()
             self._forget(job)
             return
+        record.wish(intent)
         self.jobs[job] = record
         record.shape = record.key = None
         for other in intent.spec.after:
@@ -136,14 +137,14 @@ class Snapshot:
         record = self._all_jobs.get(job)
         if decision is None:
             if record is not None and record.decision is not NEW:
-                if record._intent is not None:
+                if record.wished:
                     self._detach(record, self.now_ms)
                     self.work.gain_all()
                 self._forget(job)
             return
         if record is None:
             record = self._all_jobs[job] = Job(job)
-        if record._intent is None:
+        if not record.wished:
             record.decision = decision
             return
         known = self.work.expects(decision)
