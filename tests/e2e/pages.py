@@ -11,6 +11,14 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 ROLES = ("researcher", "team_admin", "oncall", "admin")
+CHROMIUM = "/usr/bin/chromium"
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--no-first-run",
+)
 RUNS, WAITS = "pages-that-runs", "pages-that-waits"
 
 
@@ -56,3 +64,12 @@ def visit(page: Page, name: str) -> None:
         page.goto(f"/jobs/?whose=all&q={RUNS if runs else WAITS}&state={'RUNNING' if runs else 'PENDING'}")
         page.locator("tbody th a").first.click()
     page.locator("main h1, main h2").first.wait_for()
+
+
+def sign_in(page: Page, system: System, role: str) -> None:
+    person = next(one for one in system.people()["users"] if one["role"] == role)
+    page.goto("/sign-in/")
+    page.get_by_label("User name").fill(person["name"])
+    page.get_by_label("Password").fill(person["password"])
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url("**/")

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Literal
 
 from playwright.sync_api import sync_playwright
 
-from tests.e2e.conftest import CHROMIUM, FLAGS, sign_in
-from tests.e2e.pages import submit_some, visit
+from tests.e2e.pages import CHROMIUM, FLAGS, sign_in, submit_some, visit
 from tests.system import ROOT, System, until
 
 if TYPE_CHECKING:

@@ -34,13 +34,23 @@ CHOICES = {
 def every_page(page: Page, system: System) -> dict[str, str]:
     """The pages that the signed-in person may see, by the name of their address: whatever answers a GET with a whole
     document. What only takes a POST, parts of pages, and what is another role's are none."""
-    return {name: path for name, path in _addresses(system) if _is_a_page(page, path)}
+    return {name: path for name, (path, _) in every_document(page, system).items()}
 
 
-def _is_a_page(page: Page, path: str) -> bool:
+def every_document(page: Page, system: System) -> dict[str, tuple[str, str]]:
+    """The same, each with its document as it comes from the server."""
+    answers = {name: (path, _document(page, path)) for name, path in _addresses(system)}
+    return {name: answer for name, answer in answers.items() if answer[1]}
+
+
+def _document(page: Page, path: str) -> str:
+    """Empty where the address answers with anything else."""
     answer = page.request.get(path, max_redirects=0)
     assert answer.status < 500, path
-    return answer.status == 200 and "<!doctype html>" in answer.text()[:200].lower()
+    if answer.status != 200:
+        return ""
+    text = answer.text()
+    return text if "<!doctype html>" in text[:200].lower() else ""
 
 
 def _addresses(system: System) -> Iterator[tuple[str, str]]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.conftest import sign_in
+from tests.e2e.pages import sign_in
 from tests.system import System
 
 if TYPE_CHECKING:

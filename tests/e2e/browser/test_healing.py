@@ -10,7 +10,7 @@ import httpx
 import pytest
 from playwright.sync_api import expect
 
-from tests.e2e.conftest import sign_in
+from tests.e2e.pages import sign_in
 from tests.system import System, until
 
 if TYPE_CHECKING:

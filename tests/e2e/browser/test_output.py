@@ -10,8 +10,7 @@ import httpx
 import pytest
 
 from nodes.protocol import LOGS_PATH, LogPiece, LogsAnswer, LogsRequest, decode, encode
-from tests.e2e.conftest import sign_in
-from tests.e2e.pages import job
+from tests.e2e.pages import job, sign_in
 from tests.system import System, until
 
 if TYPE_CHECKING:

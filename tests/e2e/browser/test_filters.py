@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import expect
 
-from tests.e2e.conftest import sign_in
+from tests.e2e.pages import sign_in
 from tests.system import System
 
 if TYPE_CHECKING:
@@ -48,11 +48,11 @@ def test_a_choice_made_before_the_script_runs_is_sent_when_it_does(page: Page, q
     script = Held(page, "**/js/filters.js")
     page.goto(path, wait_until="commit")
     field, value = ("priority", "P1") if path == "/jobs/" else ("gpu_type", "A100")
-    page.locator(f"select[name={field}]").select_option(value)
+    page.locator(f"form.filters select[name={field}]").select_option(value)
     script.wait()
     script.let_go()
     page.wait_for_url(f"**{field}={value}**")
-    assert page.locator(f"select[name={field}]").input_value() == value
+    assert page.locator(f"form.filters select[name={field}]").input_value() == value
 
 
 def test_a_choice_made_while_the_last_one_is_answered_is_kept(page: Page, quiet_system: System) -> None:
@@ -60,9 +60,9 @@ def test_a_choice_made_while_the_last_one_is_answered_is_kept(page: Page, quiet_
     page.goto("/jobs/")
     page.locator("[data-keys-open]").wait_for()
     answers = Held(page, "**/jobs/?*priority=P1*")
-    page.locator("select[name=priority]").select_option("P1")
+    page.locator("form.filters select[name=priority]").select_option("P1")
     answers.wait()
-    page.locator("select[name=team]").select_option(quiet_system.people()["team"])
+    page.locator("form.filters select[name=team]").select_option(quiet_system.people()["team"])
     page.get_by_label("Name or id").press_sequentially("resnet")
     answers.let_go()
     page.wait_for_url("**q=resnet**")
@@ -76,17 +76,17 @@ def test_what_the_browser_remembers_of_a_form_is_not_a_choice(page: Page, quiet_
     sign_in(page, quiet_system, "oncall")
     page.goto("/jobs/?priority=P1")
     page.locator("[data-keys-open]").wait_for()
-    page.locator("select[name=priority]").select_option("")
+    page.locator("form.filters select[name=priority]").select_option("")
     page.wait_for_url(lambda url: "priority=P1" not in url)
     page.get_by_role("link", name="Queue", exact=True).click()
     page.wait_for_url("**/queue/")
     page.go_back()
     page.locator("[data-keys-open]").wait_for()
-    expect(page.locator("select[name=priority]")).to_have_value("")
+    expect(page.locator("form.filters select[name=priority]")).to_have_value("")
     page.go_back()
     page.wait_for_url("**priority=P1")
-    expect(page.locator("select[name=priority]")).to_have_value("P1")
+    expect(page.locator("form.filters select[name=priority]")).to_have_value("P1")
     page.reload()
     page.locator("[data-keys-open]").wait_for()
-    assert page.locator("select[name=priority]").input_value() == "P1"
+    assert page.locator("form.filters select[name=priority]").input_value() == "P1"
     assert "priority=P1" in page.url

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.e2e.conftest import sign_in
+from tests.e2e.pages import sign_in
 from tests.system import ROOT, System
 
 if TYPE_CHECKING:
@@ -106,7 +106,8 @@ def test_a_job_of_another_team_is_not_there(page: Page, quiet_system: System) ->
     body["resources"] = {**body["resources"], "gpu_count": 1}
     with quiet_system.client("admin") as admin:
         answer = admin.post("/api/v1/jobs", json=body)
-    assert answer.status_code == 201, answer.text
+        assert answer.status_code == 201, answer.text
+        assert admin.post(f"/api/v1/jobs/{answer.json()['id']}/cancel").is_success  # it is in the way of other tests
     sign_in(page, quiet_system, "researcher")
     shown = page.goto(f"/jobs/{answer.json()['id']}/")
     assert shown is not None

@@ -7,8 +7,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.e2e.conftest import sign_in
-from tests.e2e.pages import ROLES, RUNS, submit_some
+from tests.e2e.pages import ROLES, RUNS, sign_in, submit_some
 from tests.e2e.sitemap import every_page
 from tests.system import System
 
