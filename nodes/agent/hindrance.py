@@ -16,7 +16,9 @@ _SECRET = re.compile(
 
 def told(error: Exception) -> str:
     """The error in one printable line without what lets its reader in anywhere."""
-    words = error.strerror or str(error) if isinstance(error, OSError) else str(error)
+    words = str(error)
+    if isinstance(error, OSError) and error.strerror:
+        words = f"{error.strerror}: {error.filename}" if error.filename else error.strerror
     line = " ".join("".join(letter if letter.isprintable() else " " for letter in words).split())
     line = _SECRET.sub(r"\1…", _LOGIN.sub("", line)) or type(error).__name__
     return line if len(line) <= MOST_CHARACTERS else line[: MOST_CHARACTERS - 1] + "…"

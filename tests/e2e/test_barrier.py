@@ -56,6 +56,8 @@ def test_a_rank_that_is_never_ready_keeps_the_others_from_training_and_their_gpu
         until(lambda: client.get("/api/v1/cluster").json()["gpus"]["H100"]["used"] == 0, 60)
         stop, release = events("stop")[0], events("release")[0]
         assert stop["cause"] == "start_timeout"
+        assert isinstance(stop["unready"], dict) and list(stop["unready"]) == ["slow"]
+        assert "Not a directory" in stop["unready"]["slow"]
         assert isinstance(release["gpus"], dict) and sum(len(gpus) for gpus in release["gpus"].values()) == 64
         assert not events("start") and list(begun.iterdir()) == [], "63 were ready, and none has begun"
 

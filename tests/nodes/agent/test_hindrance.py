@@ -14,8 +14,9 @@ from nodes.agent.launcher import CannotPrepare
     [
         pytest.param(CannotPrepare("image:1 cannot be pulled: manifest unknown"), None, id="as it is"),
         pytest.param(
-            OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/state/x"), "No space left on device", id="disk"
+            OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/state/x"), "No space left on device: /state/x", id="disk"
         ),
+        pytest.param(OSError(errno.EIO, os.strerror(errno.EIO)), "Input/output error", id="one of no file"),
         pytest.param(OSError(), "OSError", id="one without words"),
         pytest.param(CannotPrepare("a\n\x1b[31m b\0 \t c"), "a [31m b c", id="one printable line"),
         pytest.param(
