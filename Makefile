@@ -37,6 +37,7 @@ bench: $(DEV)
 
 bench-e2e: $(DEV)
 	$(BIN)/python -m benchmarks.e2e
+	$(BIN)/python -m benchmarks.agents
 	$(BIN)/python -m benchmarks.sockets
 	$(BIN)/python -m benchmarks.jobs_page
 	$(BIN)/python -m benchmarks.usage
