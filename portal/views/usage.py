@@ -136,6 +136,7 @@ def _context(rows: list[Used], asked: Asked, standing: Standing, now: datetime) 
         ],
         "blocks": blocks(starts, series, cells, highest),
         "highest": highest,
+        "half": highest / 2,
         "hours": sum(cells.values()),
         "height": HEIGHT,
         "width": WIDTH,
