@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 
 ALL_EVERY_S = 3600.0
-YOUNG = 10_000
+YOUNG = 2_000
 """Objects more than were freed, after which those that are new are looked at."""
 FULL = 2
 """The oldest generation: a collection of it is a full one."""
