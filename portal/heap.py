@@ -4,8 +4,9 @@ A full collection looks at every object there is and holds up everything meanwhi
 1,250 hosts, often enough to be in the slowest hundredth of all answers. Nearly all of what it looks at stays for as
 long as the process does. So whatever outlives a full collection is set aside, and the next one looks at what came
 since. Objects set aside are freed like all others when nobody refers to them any more; only circles of them wait until
-all is looked at again, once in ``ALL_EVERY_S``. And what is new is looked at less often: a web process makes thousands
-of objects a second, and most of them are gone before anybody would look.
+all is looked at again, once in ``ALL_EVERY_S``: some thousand of each full collection in between, of the requests that
+were open then. And what is new is looked at less often: a web process makes thousands of objects a second, and most of
+them are gone before anybody would look.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import gc
 import time
 from collections.abc import Callable
 
-ALL_EVERY_S = 3600.0
+ALL_EVERY_S = 300.0
 YOUNG = 2_000
 """Objects more than were freed, after which those that are new are looked at."""
 FULL = 2
