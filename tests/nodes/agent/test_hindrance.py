@@ -2,11 +2,14 @@ from __future__ import annotations
 
 import errno
 import os
+from dataclasses import replace
 
 import pytest
 
 from nodes.agent.hindrance import MOST_CHARACTERS, told
 from nodes.agent.launcher import CannotPrepare
+from scheduler.core.types import RankState
+from tests.nodes.agent.host import Host, order
 
 
 @pytest.mark.parametrize(
@@ -40,3 +43,18 @@ def test_what_is_told_of_an_error(error: Exception, words: str | None) -> None:
 
 def test_it_is_never_long() -> None:
     assert len(told(CannotPrepare("x" * 10_000))) == MOST_CHARACTERS
+
+
+def test_a_directory_that_cannot_be_made_is_told_until_it_can(host: Host) -> None:
+    asked = order()
+    in_the_way = host.runs / "job-1@1"
+    in_the_way.write_text("")
+    host.tell(asked)
+    assert host.states() == [RankState.PREPARING]
+    assert host.report().hindrance == f"File exists: {in_the_way}"
+    host.tell(replace(asked, deadline_ms=1))  # cannot even be kept
+    assert host.report().hindrance.endswith(str(in_the_way))
+    in_the_way.unlink()
+    host.gang()._try_again_ms = 0
+    host.tell(asked)
+    assert (host.states(), host.report().hindrance) == ([RankState.READY], "")
