@@ -17,6 +17,7 @@ from time import process_time
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.fairness import Fairness
 from scheduler.core.tuning import FLEET
 from scheduler.core.types import Policy
 from scheduler.sim import fleets, traces
@@ -29,7 +30,10 @@ from scheduler.sim.simulate import Plan, simulate, whole_days_ms
 TRACE = Path(__file__).resolve().parents[2] / "shared" / "traces" / "fleet_week.csv"
 HOUR = 3600
 REASONS_EVERY_MS = 3_600_000
-PRESSING_S = 5 + 2 * 60
+TICKS_S = 2 * 60
+CONTENDED_S = 12 * HOUR
+"""A day counts as contended if somebody waited for so long of it."""
+PRESSING_S = 5 + TICKS_S
 """What a P0 job may wait beyond the grace: five seconds, and the two ticks of a simulation that it takes to see."""
 
 
@@ -53,6 +57,7 @@ class Measured:
     seconds: float
     violations: int
     p0_waits: list[float]
+    fairness: Fairness
 
 
 class P0Waits:
@@ -77,13 +82,15 @@ def measure(trace: Path, preemption: bool, shares: bool) -> Measured:
     def check(line: Line) -> None:
         violations.extend(checker.take(line))
 
-    p0 = P0Waits()
+    p0, fairness = P0Waits(), Fairness()
     begun = process_time()
     arrivals = traces.load(trace)
     policy = Policy(preemption=preemption, shares=shares, reason_every_ms=REASONS_EVERY_MS, **FLEET)
     with without_chatter():
-        report = simulate(Plan(fleets.ten_thousand(), arrivals, policy, whole_days_ms(arrivals)), [check, p0.take])
-    return Measured(report, process_time() - begun, len(violations) + len(checker.finish()), p0.seconds)
+        made = Plan(fleets.ten_thousand(), arrivals, policy, whole_days_ms(arrivals))
+        report = simulate(made, [check, p0.take, fairness.take])
+    fairness.close(report.length_s)
+    return Measured(report, process_time() - begun, len(violations) + len(checker.finish()), p0.seconds, fairness)
 
 
 def like_with_like(found: Measured) -> Iterable[Figure]:
@@ -112,6 +119,17 @@ def everything_on(found: Measured) -> Iterable[Figure]:
         1,
         at_most=False,
     )
+    unmet = found.fairness.unmet
+    soon = sum(1 for seconds, _ in unmet if seconds <= Policy().grace_ms / 1000 + TICKS_S)
+    yield Figure(f"floors met within grace + {TICKS_S} s, share of {len(unmet)}", soon / len(unmet), 1, at_most=False)
+    yield Figure("longest that a floor was not met, s", max(seconds for seconds, _ in unmet), 120 + TICKS_S)
+    drifts = [
+        abs(part)
+        for _, _, contended_s, parts in found.fairness.drifts()
+        if contended_s >= CONTENDED_S
+        for part in parts.values()
+    ]
+    yield Figure("share of an organisation on a contended day, most off, points", 100 * max(drifts), 2)
 
 
 def _mean(waits: dict[str, Waits], name: str) -> float:

@@ -172,12 +172,23 @@ class Allocation:
         """Those for whom the same bars hold: what was refused to one of them is refused to all that run as long."""
         if self.snapshot.bookings or self.limits.guarded or group.shape.gpu_type == ANY_GPU_TYPE:
             return group
-        return group.shape, group.priority
+        return group.shape, group.priority, self._within_floor(group)
+
+    def _within_floor(self, group: Group) -> bool:
+        """Whether the group's team would not hold more than its floor with one more of its jobs."""
+        leaf, shape = self.snapshot.quota.leaf(group.team), group.shape
+        return leaf.held.get(shape.gpu_type, 0) + shape.gpus <= leaf.node.floor.get(shape.gpu_type, 0)
 
     def _find(self, group: Group, job: Job, left: int, allowed: list[str]) -> Placement | None:
         own = self.holds.of(job.id)
         # For whom somebody was stopped has no regard for what was planned behind it meanwhile: that is planned anew.
-        asker = Asker(job.id, group.team, group.priority, over_plans=own is not None and own.firm)
+        asker = Asker(
+            job.id,
+            group.team,
+            group.priority,
+            over_plans=own is not None and own.firm,
+            within_floor=self._within_floor(group),
+        )
         sieve = Sieve(group.shape, self.limits, asker, self.draft.now_ms + left)
         placement = find(self.snapshot.topology, group.shape, sieve, allowed)
         if placement is None and own is None:

@@ -110,8 +110,8 @@ class Claims:
         own, other = self._ways_to(self._snapshot.quota.leaf(team), lender)
         if not own or not all(self._within(branch, gpus) for branch in own):
             return 0
-        if self._below_floors(own, gpus):
-            lent = all(self.kept.get(branch, 0) > self.most.get(branch, 0) for branch in other)
+        if self._below_floor(own[0], gpus):
+            lent = self.kept.get(lender, 0) > self.most.get(lender, 0)
             return min(self.kept.get(branch, 0) - self._floor(branch) for branch in other) if lent else 0
         return min(self.kept.get(branch, 0) - self.least.get(branch, 0) for branch in other)
 
@@ -127,7 +127,7 @@ class Claims:
         own, other = self._ways_to(quota.leaf(asker.spec.team), quota.leaf(victim.spec.team))
         if not all(self._within(branch, gpus) for branch in own):
             return False
-        floors = self._below_floors(own, gpus)
+        floors = self._below_floor(own[0], gpus)
         if not floors and self._would_swap(asker, victim):
             return False
         for branch in other:
@@ -135,7 +135,8 @@ class Claims:
             inside.append(victim.spec.gpus)
             left = self.kept.get(branch, 0) - sum(inside)
             if floors:
-                spared = left >= self._floor(branch) and left + max(inside) > self.most.get(branch, 0)
+                lent = branch is not other[0] or left + max(inside) > self.most.get(branch, 0)
+                spared = left >= self._floor(branch) and lent
             else:
                 spared = left >= self.least.get(branch, 0)
             if not spared:
@@ -156,9 +157,9 @@ class Claims:
             self._draft.evict_again(over)
         return over > self._draft.now_ms
 
-    def _below_floors(self, own: Iterable[Branch], gpus: int) -> bool:
-        """Whether all of these would be within their floors with so many GPUs more."""
-        return all(self.use.get(branch, 0) + gpus <= self._floor(branch) for branch in own)
+    def _below_floor(self, team: Branch, gpus: int) -> bool:
+        """Whether the team would be within its floor with so many GPUs more."""
+        return self.use.get(team, 0) + gpus <= self._floor(team)
 
     def _floor(self, branch: Branch) -> int:
         """What the branch, or those below it together, are guaranteed."""

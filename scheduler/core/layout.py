@@ -17,7 +17,8 @@ class Bar:
 
     ``why`` is the reason it gives to those it keeps out. It does not keep out its owner (``job``, or every job of
     ``team``), nor a job of a higher class. ``planned``: it only keeps a place for later, as against one for which
-    somebody is being stopped; that one gives way only to who could stop its owner if it ran.
+    somebody is being stopped; that one gives way only to who could stop its owner if it ran. ``gathered``: it keeps
+    what is free now, beyond what its owner was promised; a team below its floor does not wait for that.
     """
 
     from_ms: int
@@ -28,6 +29,7 @@ class Bar:
     team: str | None = None
     priority: int = -1
     planned: bool = False
+    gathered: bool = False
 
 
 @dataclass(slots=True)

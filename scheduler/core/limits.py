@@ -72,7 +72,8 @@ class Limits:
 
     def keep_free(self, pool: Pool, job: Job) -> None:
         """Keep the whole nodes of the pool that are free now for a gang with a promise there."""
-        bar = Bar(0, None, pool.size, Reason.HELD_FOR_LARGER_JOB, job.id, job.spec.team, job.priority, True)
+        why = Reason.HELD_FOR_LARGER_JOB
+        bar = Bar(0, None, pool.size, why, job.id, job.spec.team, job.priority, planned=True, gathered=True)
         racks = [pool.racks[at] for at in bits(pool.having[pool.size])]
         for rack in racks:
             self.closed.setdefault(rack, []).append((bar.from_ms, rack.bucket[pool.size], bar))
@@ -173,13 +174,17 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Who asks for room, which kinds of bars it does not heed, and whether it takes merely planned places."""
+    """Who asks for room, which kinds of bars it does not heed, and whether it takes merely planned places.
+
+    ``within_floor``: its team would not hold more than its floor with it.
+    """
 
     job: str
     team: str
     priority: int
     ignore: frozenset[Reason] = frozenset()
     over_plans: bool = False
+    within_floor: bool = False
 
     def heeds(self, bar: Bar) -> bool:
         if bar.why in self.ignore:
@@ -187,6 +192,8 @@ class Asker:
         if bar.job is None:
             return bar.team is None or bar.team != self.team
         if bar.job == self.job:
+            return False
+        if bar.gathered and self.within_floor:
             return False
         if bar.planned:
             return not (self.over_plans or self.priority < bar.priority)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.builders import Cluster, team
+from tests.builders import HOUR, Cluster, team
 
 THIRD = [team("own", floor={"H100": 3}), team("b"), team("c")]
 """The two others share five GPUs: two and a half each, rounded up for whom something is taken."""
@@ -70,3 +70,42 @@ def test_a_teams_floor_holds_against_other_departments_that_give_none() -> None:
     assert len([name for name in cluster.running() if name.startswith("v")]) == 6
     cluster.tick(3600)
     assert cluster.stops() == 6
+
+
+def test_a_teams_floor_holds_against_a_borrower_whose_department_holds_no_more_than_its_own() -> None:
+    """What a department is owed may lie free in pieces that nobody can use; a floor does not wait for that."""
+    quota = [
+        *(team("research"), team("vision", "research"), team("language", "research")),
+        *(team("production"), team("ads", "production", floor={"H100": 8}), team("safety", "production")),
+    ]
+    cluster = Cluster("r1: 3xH100", quota=quota)
+    cluster.submit("whole", 8, team="vision")
+    cluster.submit("half", 4, team="vision")
+    cluster.submit("other half", 4, team="safety")
+    cluster.tick()
+    cluster.submit("piece", 4, team="safety")
+    cluster.tick()
+    cluster.end("other half")
+    cluster.submit("waits", 8, team="language")
+    cluster.tick()
+    cluster.submit("floor", 8, team="ads")
+    for _ in range(4):
+        cluster.tick(60)
+    assert cluster.phase("floor") == "RUNNING"
+    assert cluster.stops() == 1 and cluster.phase("whole") == "RUNNING"
+
+
+def test_a_team_below_its_floor_takes_a_host_that_is_gathered_for_others() -> None:
+    cluster = Cluster("r1: 2xH100", gathers=1, quota=[team("big"), team("large"), team("own", floor={"H100": 8})])
+    cluster.submit("a", 8, team="big", max_runtime_ms=48 * HOUR)
+    cluster.submit("b", 8, team="big", max_runtime_ms=48 * HOUR)
+    cluster.tick()
+    cluster.submit("gang", 16, team="large", max_runtime_ms=HOUR, priority=1)
+    cluster.tick(60)
+    cluster.end("a")
+    cluster.tick()
+    assert cluster.phase("gang") == "PENDING"
+    cluster.submit("late", 8, team="own", max_runtime_ms=10 * HOUR)
+    cluster.tick(60)
+    assert cluster.phase("late") == "RUNNING"
+    assert cluster.stops() == 0
