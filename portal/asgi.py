@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import Callable
 from types import FrameType
 from typing import Any, cast
@@ -33,10 +32,6 @@ from portal.live.routing import application as sockets  # noqa: E402
 from portal.outage_watch import watch  # noqa: E402
 from scheduler import connections  # noqa: E402
 from scheduler.picture import picture  # noqa: E402
-
-SWITCH_S = 0.001
-"""For how long a thread that works on a page may keep the event loop waiting each time that it wakes up. Python's own
-5 ms, some of them a request, are what most of an agent's sync would consist of while pages are asked for."""
 
 
 class Pages(ASGIHandler):
@@ -77,7 +72,6 @@ class Portal:
         await receive()
         allow_many_files()
         heap.keep_pauses_short()
-        sys.setswitchinterval(SWITCH_S)
         picture().start()
         watch.start()
         self._dismiss_agents_at_the_signal()
