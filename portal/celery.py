@@ -4,6 +4,7 @@
     celery -A portal worker -Q recording --pool threads
     celery -A portal worker -Q default --pool threads      what takes long, apart from the recorder
     celery -A portal worker -Q previews --pool threads     what people wait for that takes a core for long
+    celery -A portal worker -Q eta --pool threads -c 1     when jobs start, and how long they run: minutes of a core
     celery -A portal beat
 
 Every worker of the queue ``scheduler`` hears every tick: whoever holds the lease works, the others return at once. On
@@ -25,7 +26,7 @@ ticks = Broadcast("scheduler")
 app = Celery("gangway")
 app.set_default()  # in every thread, not only in the one that imports this
 app.config_from_object("django.conf:settings", namespace="CELERY")
-app.conf.task_queues = (ticks, Queue("recording"), Queue("default"), Queue("previews"))
+app.conf.task_queues = (ticks, Queue("recording"), Queue("default"), Queue("previews"), Queue("eta"))
 app.conf.task_routes = {
     # A sender has to declare the exchange, or the transport takes it for one that fans nothing out.
     "scheduler.tasks.tick": {"queue": "scheduler", "declare": [ticks.exchange]},
@@ -37,6 +38,9 @@ app.conf.task_routes = {
     "scheduler.tasks.prune_logs": {"queue": "default"},
     "scheduler.tasks.fold_counts": {"queue": "recording"},
     "scheduler.tasks.roll_up_usage": {"queue": "default"},
+    "scheduler.tasks.refresh_etas": {"queue": "eta"},
+    "scheduler.tasks.train_run_times": {"queue": "eta"},
+    "scheduler.tasks.score_etas": {"queue": "default"},
     "scheduler.tasks.keep_frames": {"queue": "default"},
     "scheduler.tasks.let_go": {"queue": "default"},
     "portal.tasks.preview_quota": {"queue": "previews"},

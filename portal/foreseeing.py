@@ -14,6 +14,7 @@ from portal.submission import Invalid, rights
 from quotas import selectors as quotas
 from scheduler import clock, requests
 from scheduler.core.types import Reason
+from scheduler.eta.published import Etas, Likely, alike, etas
 from scheduler.expected import Expected, expected
 from scheduler.foresight import Foresight, foreseer
 from scheduler.picture import picture
@@ -76,3 +77,14 @@ def ticking_ms() -> int:
 def expected_starts() -> Expected:
     """The forecast as it is published."""
     return expected(ticking_ms)
+
+
+def likely_of_its_kind(request: JobRequest, now_ms: int) -> Likely | None:
+    """What is told of the newest waiting job like the one asked about."""
+    with picture().reading() as snapshot:
+        return alike(snapshot, likely_starts(), request.to_spec(PREVIEWED, now_ms), now_ms)
+
+
+def likely_starts() -> Etas:
+    """When jobs will start by learned run times, as it was told last."""
+    return etas(ticking_ms)

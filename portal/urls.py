@@ -18,6 +18,7 @@ from portal.views import (
     quota_edit,
     quotas,
     saved_views,
+    starts,
 )
 from portal.views.audit import audit
 from portal.views.bulk import bulk
@@ -62,6 +63,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("cluster/", cluster.cluster, name="cluster"),
     path("cluster/operate/", operate, name="operate"),
     path("incidents/", incidents.page, name="incidents"),
+    path("starts/", starts.page, name="starts"),
     path("audit/", audit, name="audit"),
     path("planned/", planned.planned, name="planned"),
     path("planned/moves/<str:proposal_id>/", planned.accept_moves, name="moves-accept"),

@@ -10,6 +10,8 @@ from django.db.models.functions import Upper
 from quotas.models import QuotaNode
 from scheduler.checkpoints.models import Checkpoint as Checkpoint
 from scheduler.core.types import TERMINAL, EventKind, Hint, Phase
+from scheduler.eta.models import RunTimeModel as RunTimeModel
+from scheduler.eta.models import StartTold as StartTold
 from scheduler.oncall import Act as Act
 from scheduler.oncall import MapFrame as MapFrame
 from scheduler.oncall import Reservation as Reservation

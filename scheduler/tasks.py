@@ -27,6 +27,8 @@ from scheduler import (
     wakeups,
 )
 from scheduler.checkpoints import services as checkpoints
+from scheduler.eta import refreshing, scoring, versions
+from scheduler.eta.runtimes import CannotLearn
 from scheduler.objects import ObjectsUnavailable
 from scheduler.picture import picture
 from scheduler.policy import live_policy
@@ -151,3 +153,27 @@ def refresh_forecast() -> None:
         expected.refresh(picture(), live_policy(), clock.now_ms(), lambda: int(monotonic() * 1000))
     except RedisError as error:
         log.warning("no forecast was made", error=str(error))
+
+
+@shared_task
+def refresh_etas() -> None:
+    """Tell anew when waiting jobs will start, by learned run times. Takes seconds of a core."""
+    try:
+        refreshing.teller().refresh(picture(), live_policy(), clock.now_ms(), lambda: int(monotonic() * 1000))
+    except RedisError as error:
+        log.warning("no starts were told", error=str(error))
+
+
+@shared_task
+def train_run_times() -> None:
+    """Train a version of the model of run times, and have it used if it is better than what is."""
+    try:
+        versions.train_version(connections.objects(), clock.to_datetime(clock.now_ms()))
+    except (CannotLearn, ObjectsUnavailable) as error:
+        log.warning("no model of run times was trained", why=str(error))
+
+
+@shared_task
+def score_etas() -> None:
+    """Hold what was told of starts against what came."""
+    scoring.score(clock.to_datetime(clock.now_ms()))

@@ -117,6 +117,7 @@ PROGRAMS = {
     "recording@%h": "worker-recording",
     "default@%h": "worker-default",
     "previews@%h": "worker-previews",
+    "eta@%h": "worker-eta",
     "beat": "beat",
     "nodes.agent.fleet": "fleet",
     "portal.demo.workload": "workload",

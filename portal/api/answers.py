@@ -81,7 +81,8 @@ class Placement(msgspec.Struct, frozen=True):
 class JobDetail(JobSummary, frozen=True, kw_only=True):
     """One job, as the live state has it while it lives: ahead of lists by as long as recording takes.
 
-    ``live`` is false for a job that has ended, or that has not reached the scheduler yet.
+    ``live`` is false for a job that has ended, or that has not reached the scheduler yet. ``eta`` is its expected start
+    by the limits of what runs; ``eta_p50`` and ``eta_p90`` are by learned run times (see ``jobs/{id}/eta``).
     """
 
     live: bool
@@ -89,6 +90,8 @@ class JobDetail(JobSummary, frozen=True, kw_only=True):
     allocation: list[Placement]
     queue_position: int | None
     eta: datetime | None
+    eta_p50: datetime | None
+    eta_p90: datetime | None
     restarts: int | None
     stops: int | None
     deadline_at: datetime | None

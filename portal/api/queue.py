@@ -8,7 +8,7 @@ from rest_framework.response import Response
 from portal.api.description import describe
 from portal.api.endpoint import Endpoint
 from portal.api.query import Query, Several, limit
-from portal.foreseeing import expected_starts
+from portal.foreseeing import expected_starts, likely_starts
 from scheduler import clock, selectors
 from scheduler.fields import Text
 from scheduler.picture import picture
@@ -39,5 +39,6 @@ class Queue(Endpoint):
                 gpu_type=asked["gpu_type"],
                 limit=asked["limit"],
                 expected=expected_starts(),
+                likely=likely_starts(),
             )
         )

@@ -22,7 +22,7 @@ from portal.api import (
     tokens,
     usage,
 )
-from portal.api.jobs import checkpoints, collection, logs, preview, single
+from portal.api.jobs import checkpoints, collection, eta, logs, preview, single
 
 _OPEN = {"authentication_classes": [], "permission_classes": [AllowAny]}
 
@@ -39,6 +39,7 @@ urlpatterns = [
     path("jobs/<str:job_id>/checkpoints", checkpoints.Checkpoints.as_view(), name="api-job-checkpoints"),
     path("jobs/<str:job_id>/logs", logs.Logs.as_view(), name="api-job-logs"),
     path("jobs/<str:job_id>/why", single.Why.as_view(), name="api-job-why"),
+    path("jobs/<str:job_id>/eta", eta.Eta.as_view(), name="api-job-eta"),
     path("jobs/<str:job_id>/cancel", single.Cancel.as_view(), name="api-job-cancel"),
     path("jobs/<str:job_id>/hold", single.Hold.as_view(), name="api-job-hold"),
     path("jobs/<str:job_id>/release", single.Release.as_view(), name="api-job-release"),

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from weakref import WeakKeyDictionary
 
-from portal.foreseeing import expected_starts
+from portal.foreseeing import expected_starts, likely_starts
 from portal.live.cluster import ClusterBoard
 from portal.live.feed import Board, Feed
 from portal.live.job import JobBoard
@@ -28,7 +28,9 @@ def cluster_feed() -> Feed:
 
 
 def queue_feed() -> Feed:
-    return _feed("queue", lambda: QueueBoard(picture(), live_policy, clock.now_ms, expected_starts), QUEUE_EVERY_S)
+    return _feed(
+        "queue", lambda: QueueBoard(picture(), live_policy, clock.now_ms, expected_starts, likely_starts), QUEUE_EVERY_S
+    )
 
 
 def job_feed(job_id: str) -> Feed:

@@ -11,6 +11,7 @@ from django.conf import settings
 
 from scheduler import selectors
 from scheduler.core.types import Policy
+from scheduler.eta.published import Etas
 from scheduler.expected import SOON_MS, Expected
 from scheduler.picture import Picture, Touched
 
@@ -19,6 +20,8 @@ SHOWN = 500
 
 STEADY_MS, STEADY_SHARE = 30_000, 50
 """A start is told anew once it has moved by this much and by one part in so many of the wait: a forecast trembles."""
+
+STARTS = ("eta_ms", "p50_ms", "p90_ms")
 
 NAMES = ("id", "name", "owner")
 """What of a row only those may see who may see the job."""
@@ -39,8 +42,10 @@ class QueueBoard:
         policy: Callable[[], Policy],
         now_ms: Callable[[], int],
         expected: Callable[[], Expected] = Expected,
+        likely: Callable[[], Etas] = Etas,
     ) -> None:
-        self._picture, self._policy, self._now_ms, self._expected = picture, policy, now_ms, expected
+        self._picture, self._policy, self._now_ms = picture, policy, now_ms
+        self._expected, self._likely = expected, likely
         self._rows: dict[str, dict[str, Any]] = {}
         self._order: list[str] = []
         self._sums: dict[str, int] = {}
@@ -67,14 +72,17 @@ class QueueBoard:
 
     def _read(self) -> tuple[int, dict[str, dict[str, Any]], list[str], dict[str, int]]:
         now_ms = self._now_ms()
-        found = selectors.queue(self._picture, self._policy(), now_ms, limit=SHOWN, expected=self._expected())
+        found = selectors.queue(
+            self._picture, self._policy(), now_ms, limit=SHOWN, expected=self._expected(), likely=self._likely()
+        )
         rows: dict[str, dict[str, Any]] = {}
         for row in found.rows:
             shown = asdict(row)
             # The place is told by ``order``: a job that leaves the head must not change every row behind it.
             shown["tried"] = shown.pop("position") is not None
             key = key_of(str(row.id))
-            shown["eta_ms"] = steady(self._rows.get(key, {}).get("eta_ms"), row.eta_ms, now_ms)
+            for name in STARTS:
+                shown[name] = steady(self._rows.get(key, {}).get(name), shown[name], now_ms)
             rows[key] = {"key": key, **shown}
         return found.revision, rows, list(rows), {"total": found.total, "gpus": found.gpus}
 

@@ -20,6 +20,7 @@ ETCD_URL = os.environ.get("GANGWAY_ETCD_URL", "http://127.0.0.1:2379")
 REDIS_URL = os.environ.get("GANGWAY_REDIS_URL", "redis://127.0.0.1:6379/0")
 S3_URL = os.environ.get("GANGWAY_S3_URL", "http://127.0.0.1:9000")
 
+MODELS_BUCKET = os.environ.get("GANGWAY_MODELS_BUCKET", "gangway-models")
 LOGS_BUCKET = os.environ.get("GANGWAY_LOGS_BUCKET", "gangway-logs")
 LOG_LIMIT_BYTES = int(os.environ.get("GANGWAY_LOG_LIMIT_MB", "16")) * 1024 * 1024
 """What is kept of the log of one rank of one attempt."""
@@ -186,6 +187,8 @@ GANGWAY_POLICY: dict[str, Any] = {
 }
 """How the live tick decides: fields of ``scheduler.core.types.Policy``; what is left out keeps its default."""
 
+TRAIN_EVERY_S = 1800.0
+"""How often the model of run times is trained anew."""
 CELERY_BROKER_URL = REDIS_URL
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_TASK_IGNORE_RESULT = True
@@ -201,6 +204,13 @@ CELERY_BEAT_SCHEDULE = {
     },
     "record": {"task": "scheduler.tasks.record", "schedule": 1.0, "options": {"expires": 1.0}},
     "forecast starts": {"task": "scheduler.tasks.refresh_forecast", "schedule": 10.0, "options": {"expires": 10.0}},
+    "tell starts": {"task": "scheduler.tasks.refresh_etas", "schedule": 10.0, "options": {"expires": 10.0}},
+    "learn run times": {
+        "task": "scheduler.tasks.train_run_times",
+        "schedule": TRAIN_EVERY_S,
+        "options": {"expires": TRAIN_EVERY_S},
+    },
+    "score starts": {"task": "scheduler.tasks.score_etas", "schedule": 30.0, "options": {"expires": 30.0}},
     "sweep the outbox": {"task": "scheduler.tasks.sweep_outbox", "schedule": 2.0, "options": {"expires": 2.0}},
     "carry out quota edits": {
         "task": "scheduler.tasks.carry_out_quota_edits",

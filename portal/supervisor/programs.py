@@ -45,7 +45,7 @@ def web(config: Config, env: dict[str, str]) -> Program:
 
 
 def workers(config: Config, env: dict[str, str]) -> list[Program]:
-    """A worker for decisions, one that records, two for what takes long, and the clock."""
+    """A worker for decisions, one that records, three for what takes long, and the clock."""
     celery = ("-m", "celery", "-A", "portal")
     quiet = ("--loglevel", "warning", "--without-gossip", "--without-mingle", "--without-heartbeat")
     schedule = str(config.data / "beat-schedule")
@@ -81,6 +81,11 @@ def workers(config: Config, env: dict[str, str]) -> list[Program]:
             "worker-previews",
             env,
             *(*celery, "worker", "-Q", "previews", "--pool", "threads", "-c", "2", "-n", "previews@%h", *quiet),
+        ),
+        _python(
+            "worker-eta",
+            env,
+            *(*celery, "worker", "-Q", "eta", "--pool", "threads", "-c", "1", "-n", "eta@%h", *quiet),
         ),
         _python(
             "beat",

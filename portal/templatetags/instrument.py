@@ -18,6 +18,7 @@ from portal.forms.submit import HINT_WORDS
 from portal.views.preferences import preference_of, zone_of
 from portal.views.words import duration_words, gpu_hours_words, reason_words
 from scheduler.core.types import Hint
+from scheduler.eta.telling import BASES
 from scheduler.expected import SOON_MS
 
 register = template.Library()
@@ -88,6 +89,20 @@ def elapsed(start: datetime | int | None, now_ms: int) -> SafeString | str:
     start_ms = start if isinstance(start, int) else int(start.timestamp() * 1000)
     return format_html(
         '<span class="figures nowrap" data-since="{}">{}</span>', start_ms, duration_words(max(0, now_ms - start_ms))
+    )
+
+
+@register.simple_tag(takes_context=True)
+def likely(context: Context, row: Any, now_ms: int) -> SafeString | str:
+    """When a waiting job starts: likely by, and nine times in ten by; else at the latest, by limits."""
+    if row.p50_ms is None:
+        return expected(context, row.eta_ms, now_ms)
+    if row.p90_ms - now_ms < SOON_MS:
+        return "any moment"
+    return format_html(
+        '<span class="likely">{} <span class="quiet small">90 %: {}</span></span>',
+        expected(context, row.p50_ms, now_ms),
+        expected(context, row.p90_ms, now_ms),
     )
 
 
@@ -204,6 +219,16 @@ def as_typed(command: list[str] | None) -> str:
 @register.filter
 def hint_words(hint: str) -> str:
     return str(HINT_WORDS.get(Hint(hint), hint))
+
+
+@register.filter
+def percent(share: float) -> str:
+    return f"{share:.0%}".replace("%", "\u202f%")
+
+
+@register.filter
+def basis_words(basis: str) -> str:
+    return BASES.get(basis, basis)
 
 
 @register.filter

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_safe
 
 from portal.accounts.permissions import Standing, standing_of
 from portal.outage_watch import watch
-from portal.views import present
+from portal.views import present, starts
 from scheduler import clock
 from scheduler.checkpoints.selectors import alerts as checkpoint_alerts
 from scheduler.incidents import Incident
@@ -123,7 +123,7 @@ def page(request: HttpRequest) -> HttpResponse:
     lines = _lines(past.incidents[:SHOWN], standing_of(request))
     before: list[Line | OutageLine] = [line for line in lines if line.incident.end_ms is not None]
     context = {
-        "alerts": [*alerts(picture(), now_ms), *checkpoint_alerts(picture(), now_ms), *_away()],
+        "alerts": [*alerts(picture(), now_ms), *checkpoint_alerts(picture(), now_ms), *_away(), *starts.alerts()],
         "now": [line for line in lines if line.incident.end_ms is None],
         "before": sorted([*before, *_outages()], key=lambda line: -line.start_ms),
         "takeovers": past.takeovers[:10],

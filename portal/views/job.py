@@ -16,7 +16,7 @@ from django.views.decorators.http import require_POST, require_safe
 from portal import operations
 from portal.accounts.models import User
 from portal.accounts.permissions import Standing, standing_of
-from portal.foreseeing import expected_starts
+from portal.foreseeing import expected_starts, likely_starts
 from portal.operations import Kind
 from portal.views import present
 from portal.views.jobs import job_seen
@@ -25,6 +25,7 @@ from portal.views.timeline import Attempt, Whom, attempts, beneficiaries, lost
 from scheduler import clock, connections, selectors, services
 from scheduler.checkpoints.selectors import checkpoints
 from scheduler.core.types import TERMINAL, Phase
+from scheduler.eta.telling import last_move
 from scheduler.models import Job
 
 MOST_EVENTS = 2000
@@ -62,6 +63,8 @@ def _context(request: HttpRequest, found: Job) -> dict[str, Any]:
         "why": present.why(found.pk, now_ms, standing.team_names) if phase is Phase.PENDING else None,
         "expected_ms": expected.start_ms(found.pk, now_ms) if phase is Phase.PENDING else None,
         "forecast_ms": expected.made_ms,
+        "likely": likely_starts().of(found.pk, now_ms) if phase is Phase.PENDING else None,
+        "moved": last_move(found.pk) if phase is Phase.PENDING else None,
         "started_ms": live.started_ms if live is not None else None,
         "may_submit": standing.may_submit_to(found.team.name),
         "once": connections.ids(),

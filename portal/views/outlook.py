@@ -16,7 +16,8 @@ from portal.forms import job_text
 from portal.forms.submit import PLACES, SubmitForm, field_of, initial_of
 from portal.views.forms import Forms
 from scheduler import outlook_words as words
-from scheduler.core.preview import Outlook
+from scheduler.core.preview import Outlook, Verdict
+from scheduler.eta.published import Likely
 from scheduler.foresight import Foresight
 from scheduler.store.base import StoreUnavailable
 
@@ -45,6 +46,7 @@ class Panel:
     band: str = ""
     safety: list[str] = field(default_factory=list)
     stopped_gpus: int = 0
+    likely: Likely | None = None
     offers: list[Offer] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
     away: bool = False
@@ -86,7 +88,8 @@ def panel_of(request: HttpRequest, forms: Forms, typed: QueryDict) -> Panel:
         return Panel(away=True)
     except submission.Invalid as refused:
         return Panel(wrong=_told(form, refused))
-    return _panel(seen, asked.team, now_ms)
+    waits = seen.outlook.verdict is Verdict.WAITS
+    return _panel(seen, asked.team, now_ms, foreseeing.likely_of_its_kind(asked, now_ms) if waits else None)
 
 
 def _whole(typed: QueryDict) -> QueryDict:
@@ -106,7 +109,7 @@ def _told(form: SubmitForm, refused: submission.Invalid) -> list[str]:
     return found
 
 
-def _panel(seen: Foresight, team: str, now_ms: int) -> Panel:
+def _panel(seen: Foresight, team: str, now_ms: int, likely: Likely | None) -> Panel:
     found = seen.outlook
     place = found.place
     return Panel(
@@ -117,6 +120,7 @@ def _panel(seen: Foresight, team: str, now_ms: int) -> Panel:
         slower=words.slower(place) if place is not None else "",
         band=words.band(found.standing) if found.standing is not None else "",
         safety=words.safety(found.exposure, team) if found.exposure is not None else [],
+        likely=likely,
         stopped_gpus=sum(victim.gpus for victim in found.victims),
         offers=[_offer(*words.change(one), words.alternative(one, now_ms)) for one in seen.alternatives],
         now_ms=now_ms,

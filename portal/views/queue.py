@@ -13,7 +13,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from portal.accounts.permissions import Standing, standing_of
-from portal.foreseeing import expected_starts
+from portal.foreseeing import expected_starts, likely_starts
 from portal.live.queue import SHOWN, key_of
 from portal.views import present
 from portal.views.words import NOT_LOOKED_AT, REASON_WORDS
@@ -34,7 +34,7 @@ def queue(request: HttpRequest) -> HttpResponse:
         return render(request, "queue/holds.html", context)
     wanted = {name: request.GET.get(name, "").replace("\x00", "") for name in ("team", "type", "why", "order")}
     # Read with every name, as the socket's keys are made from them; what this person may not know goes at once.
-    found = present.queue(None, SHOWN, expected=expected_starts())
+    found = present.queue(None, SHOWN, expected=expected_starts(), likely=likely_starts())
     reasons = {**REASON_WORDS, "": NOT_LOOKED_AT}
     rows = _wanted(found.rows if found else (), wanted)
     context = {

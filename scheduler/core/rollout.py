@@ -140,13 +140,17 @@ class Rollout:
             self._snapshot.set_job_decision(job.id, attempts.started(job, self._now_ms)[0])
         decision = job.decision
         if job.phase is Phase.RUNNING:
-            due = planned_end_ms(job.spec, decision)
+            due = self.ends_ms(job)
         elif job.phase is Phase.STOPPING:
             due = self._saved_ms(job)
         else:
             return
         self._list(job, RankState.RUNNING)
         heappush(self._due, (max(due, self._now_ms), job.id, decision.attempt))
+
+    def ends_ms(self, job: Job) -> int:
+        """When a running job is over: here, when its limit is used up."""
+        return planned_end_ms(job.spec, job.decision)
 
     def _saved_ms(self, job: Job) -> int:
         """When the stop under way will be over: the checkpoint is done, or the grace is."""
@@ -165,7 +169,7 @@ class Rollout:
             if job.phase is Phase.STOPPING and self._saved_ms(job) <= self._now_ms:
                 self._save(job)
                 self._unlist(job)
-            elif job.phase is Phase.RUNNING and planned_end_ms(job.spec, job.decision) <= self._now_ms:
+            elif job.phase is Phase.RUNNING and self.ends_ms(job) <= self._now_ms:
                 self._list(job, RankState.SUCCEEDED)
 
     def _save(self, job: Job) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from typing import Any
 
 from scheduler.core.job import Job
 from scheduler.core.queue import ranked
 from scheduler.core.snapshot import Snapshot
 from scheduler.core.types import Phase, Policy
+from scheduler.eta.published import Etas
 from scheduler.expected import Expected
 from scheduler.picture import Picture
 
@@ -18,7 +20,8 @@ class QueueRow:
     """A waiting job. ``id``, ``name`` and ``owner`` are None where the asker may only know of its team and size.
 
     ``position`` counts from 1; None for a job that is not being tried now (held, backing off, waiting for another).
-    ``eta_ms`` is its expected start by the limits of what runs, None while unknown.
+    ``eta_ms`` is its expected start by the limits of what runs, ``p50_ms`` and ``p90_ms`` that by learned run times:
+    as likely before as after, and by then nine times in ten. None while unknown.
     """
 
     position: int | None
@@ -35,6 +38,8 @@ class QueueRow:
     reason: str | None
     hold: bool
     eta_ms: int | None = None
+    p50_ms: int | None = None
+    p90_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +64,13 @@ def queue(
     gpu_type: str = "",
     limit: int = 500,
     expected: Expected | None = None,
+    likely: Etas | None = None,
 ) -> Queue:
     """The first ``limit`` waiting jobs in the order in which they would be tried, those not tried now at the end.
 
     ``teams`` are those whose jobs the asker may know by name (None: all); ``only_teams`` narrows the rows.
-    ``expected`` is the forecast of starts, where the asker wants to see it.
+    ``expected`` is the forecast of starts by limits, ``likely`` that by learned run times, where the asker wants to
+    see them.
 
     Raises:
         StoreUnavailable: the live state was never loaded.
@@ -78,7 +85,11 @@ def queue(
         ]
         known = expected if expected is not None else Expected()
         rows = tuple(
-            replace(_row(job, places.get(job.id), teams), eta_ms=known.start_ms(job.id, now_ms))
+            replace(
+                _row(job, places.get(job.id), teams),
+                eta_ms=known.start_ms(job.id, now_ms),
+                **_likely(likely, job.id, now_ms),
+            )
             for job in wanted[:limit]
         )
         gpus = sum(job.spec.gpus for job in wanted)
@@ -98,6 +109,11 @@ def queue_position(picture: Picture, policy: Policy, job_id: str, priority: int,
             return 1 + sum(len(group.jobs) for group in groups if group.priority <= priority)
         order = ranked(snapshot, policy, now_ms)
         return order.index(job_id) + 1 if job_id in order else None
+
+
+def _likely(likely: Etas | None, job_id: str, now_ms: int) -> dict[str, Any]:
+    one = likely.of(job_id, now_ms) if likely is not None else None
+    return {} if one is None else {"p50_ms": one.p50_ms, "p90_ms": one.p90_ms}
 
 
 def _waiting(snapshot: Snapshot, tried: list[str]) -> list[Job]:

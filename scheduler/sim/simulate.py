@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from scheduler.core.snapshot import Snapshot
 from scheduler.core.types import JobIntent, Policy, QuotaTree
 from scheduler.sim.fleets import Fleet
 from scheduler.sim.log import Log, Writer
@@ -18,6 +19,9 @@ from scheduler.store import codec
 
 Progress = Callable[[int, int], None]
 """Called after every moment with the time in ms from the start, and how many jobs have come."""
+
+Look = Callable[[int, Snapshot], None]
+"""Called after every moment with the time in ms from the start, and the cluster as it is then."""
 
 
 @dataclass(frozen=True)
@@ -42,14 +46,17 @@ def whole_days_ms(arrivals: Sequence[Arrival]) -> int:
     return max(1, -(-last_ms // day_ms)) * day_ms
 
 
-def simulate(plan: Plan, writers: Sequence[Writer] = (), progress: Progress | None = None) -> Report:
+def simulate(
+    plan: Plan, writers: Sequence[Writer] = (), progress: Progress | None = None, look: Look | None = None
+) -> Report:
     """Run it to its end.
 
     Args:
         writers: each gets every line of the decision log.
+        look: may look at the cluster, and must leave it as it is.
     """
     with codec.records_kept(), _uncollected():
-        return _Simulation(plan, writers).run(progress or (lambda _now_ms, _submitted: None))
+        return _Simulation(plan, writers).run(progress or (lambda _now_ms, _submitted: None), look)
 
 
 @contextmanager
@@ -82,13 +89,15 @@ class _Simulation:
         teams = {arrival.spec.team for arrival in self._plan.arrivals}
         return self._plan.fleet.tree() if teams <= self._plan.fleet.teams() else QuotaTree(open=True)
 
-    def run(self, progress: Progress) -> Report:
+    def run(self, progress: Progress, look: Look | None = None) -> Report:
         self._world.settle()
         while (now_ms := self._next_ms()) is not None and now_ms <= self._plan.until_ms:
             self._world.put_forward(now_ms)
             while self._coming and self._coming[-1].spec.submitted_ms <= now_ms:
                 self._submit(self._coming.pop())
             self._world.settle()
+            if look is not None:
+                look(now_ms, self._world.snapshot())
             progress(now_ms, len(self._plan.arrivals) - len(self._coming))
         self._world.clock.put_forward(self._plan.until_ms)
         lost = self._lost_gpu_hours()

@@ -41,6 +41,28 @@ export function showExpected(cell, at) {
   cell.replaceChildren(span);
 }
 
+// When a job starts: likely by, and nine times in ten by; else at the latest, by limits.
+export function showLikely(cell, row) {
+  if (row.p50_ms === null || row.p90_ms === 0) {
+    showExpected(cell, row.p50_ms === null ? row.eta_ms : 0);
+    return;
+  }
+  const told = `${row.p50_ms} ${row.p90_ms}`;
+  if (cell.dataset.told === told) return;
+  const half = document.createElement("span");
+  const most = document.createElement("span");
+  showExpected(half, row.p50_ms);
+  showExpected(most, row.p90_ms);
+  const late = document.createElement("span");
+  late.className = "quiet small";
+  late.append("90 %: ", ...most.childNodes);
+  const likely = document.createElement("span");
+  likely.className = "likely";
+  likely.append(...half.childNodes, " ", late);
+  cell.dataset.told = told;
+  cell.replaceChildren(likely);
+}
+
 export function localise(root = document) {
   for (const time of root.querySelectorAll("time[datetime]")) {
     const at = new Date(time.dateTime);

@@ -1,7 +1,7 @@
 // The live queue. Rows change in place at once; what would move rows waits while somebody points at them or is among
 // them with the keyboard, and a button says how much is waiting.
 import { LiveView, showFreshness } from "../js/socket.js";
-import { showExpected, spanWords } from "../js/times.js";
+import { showLikely, spanWords } from "../js/times.js";
 
 const table = document.getElementById("queue");
 const body = table.tBodies[0];
@@ -29,7 +29,7 @@ function fill(line, row) {
   put(line, "gpus", number(row.gpus));
   put(line, "type", row.gpu_type);
   put(line, "why", row.hold ? "held by a person" : reasons[row.reason ?? ""] ?? row.reason);
-  showExpected(line.querySelector("[data-start]"), row.eta_ms);
+  showLikely(line.querySelector("[data-start]"), row);
   line.querySelector("[data-wait]").dataset.since = row.submitted_ms;
   put(line, "wait", spanWords(Date.now() - row.submitted_ms));
   const link = line.querySelector("[data-name]");

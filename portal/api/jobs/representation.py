@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from portal.api.answers import JobDetail, JobSummary, Placement
-from portal.foreseeing import expected_starts
+from portal.foreseeing import expected_starts, likely_starts
 from scheduler import clock, selectors
 from scheduler.core.types import TERMINAL, Phase
 from scheduler.models import Job
@@ -35,6 +35,7 @@ def detail(job: Job) -> JobDetail:
         allocation=_placements(live.allocation if live is not None else job.allocation),
         queue_position=queue_position(job) if fields["state"] == Phase.PENDING else None,
         eta=expected_start(job.pk) if fields["state"] == Phase.PENDING else None,
+        **(likely_start(job.pk) if fields["state"] == Phase.PENDING else NOT_TOLD),
     )
 
 
@@ -42,6 +43,17 @@ def expected_start(job_id: str) -> datetime | None:
     """When the forecast expects a waiting job to start; None where that is unknown."""
     at_ms = expected_starts().start_ms(job_id, clock.now_ms())
     return None if at_ms is None else clock.to_datetime(at_ms)
+
+
+NOT_TOLD: dict[str, Any] = {"eta_p50": None, "eta_p90": None}
+
+
+def likely_start(job_id: str) -> dict[str, Any]:
+    """P50 and P90 of the start by learned run times; None where they are not known."""
+    one = likely_starts().of(job_id, clock.now_ms())
+    if one is None:
+        return NOT_TOLD
+    return {"eta_p50": clock.to_datetime(one.p50_ms), "eta_p90": clock.to_datetime(one.p90_ms)}
 
 
 def _progress(live: LiveJob | None) -> dict[str, Any]:
