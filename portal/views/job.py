@@ -21,7 +21,7 @@ from portal.operations import Kind
 from portal.views import present
 from portal.views.jobs import job_seen
 from portal.views.operate import reason_of
-from portal.views.timeline import Attempt, Whom, attempts, beneficiaries, lost
+from portal.views.timeline import Attempt, Whom, attempts, beneficiaries, failure, lost
 from scheduler import clock, connections, selectors, services
 from scheduler.checkpoints.selectors import checkpoints
 from scheduler.core.types import TERMINAL, Phase
@@ -58,6 +58,7 @@ def _context(request: HttpRequest, found: Job) -> dict[str, Any]:
         "attempts": list(reversed(history)),
         "bars": bars(history, now_ms),
         "lost": lost(history),
+        "failure": failure(history) if phase is Phase.FAILED else "",
         "racks": by_rack(allocation),
         "hosts": len(allocation),
         "why": present.why(found.pk, now_ms, standing.team_names) if phase is Phase.PENDING else None,

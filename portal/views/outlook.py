@@ -14,6 +14,7 @@ from portal import foreseeing, submission
 from portal.accounts.models import User
 from portal.forms import job_text
 from portal.forms.submit import PLACES, SubmitForm, field_of, initial_of
+from portal.views import present
 from portal.views.forms import Forms
 from scheduler import outlook_words as words
 from scheduler.core.preview import Outlook, Verdict
@@ -36,7 +37,10 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """What the panel shows: the outlook, or what keeps it from being told."""
+    """What the panel shows: the outlook, or what keeps it from being told.
+
+    ``stale``: the live state cannot be read just now, so that the outlook is made of what was known last.
+    """
 
     outlook: Outlook | None = None
     headline: str = ""
@@ -50,6 +54,7 @@ class Panel:
     offers: list[Offer] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
     away: bool = False
+    stale: bool = False
     now_ms: int = 0
 
 
@@ -123,6 +128,7 @@ def _panel(seen: Foresight, team: str, now_ms: int, likely: Likely | None) -> Pa
         likely=likely,
         stopped_gpus=sum(victim.gpus for victim in found.victims),
         offers=[_offer(*words.change(one), words.alternative(one, now_ms)) for one in seen.alternatives],
+        stale=not present.freshness().fresh,
         now_ms=now_ms,
     )
 

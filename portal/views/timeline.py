@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
@@ -100,6 +100,12 @@ CAUSES = {
 _STEP = re.compile(r"/a\d+-s(\d+)/[^/]+$", re.ASCII)
 UNPLANNED = frozenset({"node_failure", "rank_failure", "start_timeout"})
 """Causes that stop an attempt without asking it."""
+
+
+def failure(history: Sequence[Attempt]) -> str:
+    """Why a job failed in its last attempt; empty where no cause was recorded."""
+    last = max(history, key=lambda attempt: attempt.number)
+    return CAUSES.get(last.cause, "")
 
 
 def attempts(

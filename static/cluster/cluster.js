@@ -33,7 +33,7 @@ const scene = {
 };
 const camera = new Camera();
 let waiting = false;
-let names = "";
+let names = null;
 
 // Everything again; `overlay` alone where only marks have moved.
 function draw() {

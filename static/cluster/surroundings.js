@@ -61,7 +61,7 @@ export class Surroundings {
     byId("troubled").textContent = number(all);
     byId("troubled-words").textContent = all
       ? troubled.map(([state, n]) => `${n} ${state.toLowerCase()}`).join(", ")
-      : "every host is ready";
+      : this.scene.cluster.nodes.size ? "every host is ready" : "no hosts yet";
   }
 
   // The map's data holds no names: whoever may know one hands it over.

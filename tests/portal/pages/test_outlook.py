@@ -10,6 +10,7 @@ import yaml
 from django.test import Client
 
 from portal.forms import job_text
+from portal.views import present
 from scheduler.models import Job, Outbox
 from tests.portal.pages.test_submit import TYPED
 
@@ -30,6 +31,14 @@ def test_what_fits_is_said_to_start_now_and_where(ada: Client) -> None:
     assert "200 Gb/s" in html
     assert not Job.objects.exists()
     assert not Outbox.objects.exists()
+
+
+def test_an_outlook_of_an_old_state_says_so(ada: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "cannot be read" not in ask(ada)["html"]
+    monkeypatch.setattr(present, "freshness", lambda: present.Freshness(False, 0))
+    html = ask(ada)["html"]
+    assert "The live state cannot be read just now." in html
+    assert "It starts now" in html
 
 
 def test_a_form_that_is_not_finished_is_told_its_place_all_the_same(ada: Client) -> None:

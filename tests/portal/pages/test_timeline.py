@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from portal.views.timeline import Whom, attempts, beneficiaries, lost
+from portal.views.timeline import Whom, attempts, beneficiaries, failure, lost
 
 START = datetime(2026, 4, 19, 12, tzinfo=UTC)
 
@@ -141,3 +141,12 @@ def test_an_attempt_says_which_step_it_resumes_from_and_a_checkpoint_which_it_ho
         "Got 3 GPUs on 2 hosts, resumes from step 120",
         "Got 3 GPUs on 2 hosts",
     ]
+
+
+@pytest.mark.parametrize(
+    ("cause", "words"), [("time_limit", "time limit reached"), ("rank_failure", "a rank failed"), ("", "")]
+)
+def test_a_failed_job_says_what_ended_its_last_attempt(cause: str, words: str) -> None:
+    stopped = [Recorded("stop", 85, 2, detail={"cause": cause})] if cause else []
+    events = [*STOPPED_ONCE, Recorded("start", 75, 2), *stopped, Recorded("release", 90, 2), Recorded("end", 90, 2)]
+    assert failure(attempts(START, events)) == words
