@@ -34,6 +34,7 @@ format: $(DEV)
 bench: $(DEV)
 	$(BIN)/python -m benchmarks.core
 	$(BIN)/python -m benchmarks.quality
+	$(BIN)/python -m benchmarks.etas
 
 bench-e2e: $(DEV)
 	$(BIN)/python -m benchmarks.e2e

@@ -24,7 +24,7 @@ from scheduler.eta.models import StartTold
 from scheduler.eta.past import Past, wanted_of
 from scheduler.eta.published import Etas, Likely, publish
 from scheduler.eta.quantiles import Length
-from scheduler.eta.rolling import HORIZON_MS, Rolls, roll
+from scheduler.eta.rolling import HORIZON_MS, ROLLS, Rolls, roll
 from scheduler.objects import Objects
 from scheduler.picture import Picture
 
@@ -34,7 +34,6 @@ FIRST, MOST = 500, 5000
 WHOLE_EVERY_MS = 60_000
 LEARN_EVERY_MS = 300_000
 COST_MS = 4000
-ROLLS = 3
 POOLED_MS = 60_000
 BASIS = 20
 """Jobs that have to have ended before a start is told."""

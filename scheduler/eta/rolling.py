@@ -29,6 +29,8 @@ COARSE, FINE = 12, 120
 cluster of few jobs plans cost little, so that it can be a smaller one."""
 FEW = 600
 STEPS = 800
+ROLLS = 3
+"""At most in one refresh."""
 
 
 @dataclass(frozen=True, slots=True)
