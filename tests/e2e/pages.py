@@ -23,10 +23,10 @@ RUNS, WAITS = "pages-that-runs", "pages-that-waits"
 
 
 def submit_some(system: System) -> None:
-    """A job that runs, and more of another type than there is room for, so that one waits; made once."""
+    """A job that runs, and more of another type than there is room for, so that some wait; made once."""
     with system.client("researcher") as ada:
         if not ada.get("/api/v1/jobs", params={"q": RUNS}).json()["items"]:
-            most = ada.get("/api/v1/cluster").json()["gpus"]["L40S"]["largest_gang"]
+            most = ada.get("/api/v1/cluster").json()["gpus"]["L40S"]["total"]
             wanted = [(RUNS, 8, "A100"), *[(WAITS, most, "L40S")] * 3]
             for name, gpus, gpu_type in wanted:
                 answer = ada.post("/api/v1/jobs", json=job(name, system.people()["team"], gpus, gpu_type))
@@ -73,3 +73,10 @@ def sign_in(page: Page, system: System, role: str) -> None:
     page.get_by_label("Password").fill(person["password"])
     page.get_by_role("button", name="Sign in").click()
     page.wait_for_url("**/")
+
+
+def settled(page: Page) -> None:
+    """Wait for what comes after the document: the live view, the outlook of the form, a job's output."""
+    for waiting in ('[data-live="waiting"]', '#outlook[aria-busy="true"]'):
+        page.locator(waiting).wait_for(state="detached")
+    page.get_by_text("Looking for output").wait_for(state="hidden")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal
 
 from playwright.sync_api import sync_playwright
 
-from tests.e2e.pages import CHROMIUM, FLAGS, sign_in, submit_some, visit
+from tests.e2e.pages import CHROMIUM, FLAGS, settled, sign_in, submit_some, visit
 from tests.system import ROOT, System, until
 
 if TYPE_CHECKING:
@@ -104,8 +104,7 @@ def _take(browser: Browser, system: System, screen: Screen, file: Path) -> None:
     page = context.new_page()
     sign_in(page, system, screen.role)
     visit(page, screen.page)
-    if screen.page == "/cluster/":
-        page.locator('.live[data-live="fresh"]').wait_for()
+    settled(page)
     page.screenshot(path=file)
     context.close()
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 from axe_playwright_python.base import AXE_SCRIPT
 
-from tests.e2e.pages import ROLES, sign_in, submit_some, visit
+from tests.e2e.pages import ROLES, settled, sign_in, submit_some, visit
 from tests.e2e.sitemap import every_document
 from tests.system import System
 
@@ -83,12 +83,6 @@ def faults(page: Page, name: str) -> list[str]:
         answer = page.evaluate("options => axe.run(options)", asked)
         found += [_told(name, scheme, one) for one in answer["violations"] if one["impact"] in GRAVE]
     return found
-
-
-def settled(page: Page) -> None:
-    """What comes after the document has come: the live view, and the outlook of the form."""
-    for waiting in ('[data-live="waiting"]', '#outlook[aria-busy="true"]'):
-        page.locator(waiting).wait_for(state="detached")
 
 
 def _told(name: str, scheme: str, violation: dict[str, Any]) -> str:
