@@ -16,6 +16,9 @@ LEAST, HOURS = 30, 8
 those of one hour share their luck."""
 GRACE_S = 60.0
 """A minute more or less is no error: it is added on both sides before the factor is taken."""
+TAKEN = 0.5
+"""How much of the correction of P50 is made, of its logarithm: what was is not all that will be. P90 is not spared any:
+the latest of what its kind and the wider ones say, and never before the middle of the rolls."""
 BOUNDS_S = (600.0, 3600.0, 4 * 3600.0, 12 * 3600.0, 36 * 3600.0)
 NOT_YET_S = 1.5
 """A job that starts in none of the rolls is taken to wait so many times the time looked ahead."""
@@ -72,13 +75,16 @@ class Calibration:
     def correct(self, told: Told, spread: float = 1.0) -> Corrected:
         """``spread`` is how many times later than the middle one of the rolls said, told where nothing is scored."""
         size, far = kind(told)
-        for name in ((size, far), far, None):
-            known = self._factors.get(name)
-            if known is not None:
-                count, middle, late = known
-                p50 = max(0.0, (told.wait_s + GRACE_S) * exp(middle) - GRACE_S)
-                return Corrected(p50, max(p50, (told.wait_s + GRACE_S) * exp(late) - GRACE_S), count)
-        return Corrected(told.wait_s, max(told.wait_s * spread, told.wait_s), 0)
+        known = [self._factors[name] for name in ((size, far), far, None) if name in self._factors]
+        if not known:
+            return Corrected(told.wait_s, max(told.wait_s * spread, told.wait_s), 0)
+        count, middle, _ = known[0]
+        p50 = max(0.0, self._times(told, TAKEN * middle))
+        return Corrected(p50, max(p50, told.wait_s, *(self._times(told, late) for _, _, late in known)), count)
+
+    @staticmethod
+    def _times(told: Told, factor: float) -> float:
+        return (told.wait_s + GRACE_S) * exp(factor) - GRACE_S
 
 
 def survival_quantile(values: Sequence[tuple[float, bool]], level: float) -> float:

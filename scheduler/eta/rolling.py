@@ -2,6 +2,9 @@
 
 One roll is one possible future. Decisions are made as the leader makes them, by limits, for it cannot know better; jobs
 end when their drawn time is over. Several rolls tell how early and how late a start may be.
+
+Jobs of one owner, size and limit share most of their luck: of two hundred that somebody submits at once either all fail
+after seconds or all run for hours, and what waits behind them is not helped by the mean.
 """
 
 from __future__ import annotations
@@ -9,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
+from statistics import NormalDist
+from zlib import crc32
 
 from scheduler.core.attempts import DAY_MS
 from scheduler.core.job import Job
@@ -29,6 +34,9 @@ COARSE, FINE = 12, 120
 cluster of few jobs plans cost little, so that it can be a smaller one."""
 FEW = 600
 STEPS = 800
+SHARED = 0.8
+"""How much of their luck jobs of one kind share: the correlation of their quantiles' normal scores."""
+_NORMAL = NormalDist()
 ROLLS = 3
 """At most in one refresh."""
 
@@ -55,9 +63,12 @@ class Roll(Rollout):
         lengths: Mapping[str, Length],
         coming: Sequence[Coming],
         random: Random,
+        stratum: tuple[int, int] = (0, 1),
     ) -> None:
         self._lengths = lengths
         self._random = random
+        self._stratum = stratum
+        self._luck: dict[tuple[object, ...], float] = {}
         self._drawn: dict[str, float] = {}
         self._coming = list(reversed(coming))
         super().__init__(snapshot, policy, now_ms, FINEST_MS, FINE if len(snapshot.jobs) <= FEW else COARSE)
@@ -75,11 +86,26 @@ class Roll(Rollout):
         if length is None:
             return job.spec.max_runtime_ms / 1000
         worked_ms = self._now_ms - (latest_ms - job.spec.max_runtime_ms)
-        drawn = length.given(max(0, worked_ms) / 1000, self._random.random())
+        drawn = length.given(max(0, worked_ms) / 1000, self._level(job))
         if job.decision.started_ms == self._now_ms > self._begun_ms:
             # What a plan starts might have begun at any moment since the plan before: half of that it has behind it.
             drawn = max(1.0, drawn - self._apart_ms() / 2000)
         return drawn
+
+    def _level(self, job: Job) -> float:
+        """The quantile of its length: mostly that of its kind, a little its own.
+
+        The luck of a kind is stratified over the rolls: of four, one draws it from each quarter.
+        """
+        spec = job.spec
+        kind = (spec.team, spec.owner, spec.gpus, spec.max_runtime_ms)
+        luck = self._luck.get(kind)
+        if luck is None:
+            number, count = self._stratum
+            place = (crc32(repr(kind).encode()) + number) % count
+            share = (place + self._random.random()) / count
+            luck = self._luck[kind] = _NORMAL.inv_cdf(min(max(share, 1e-6), 1 - 1e-6))
+        return _NORMAL.cdf(luck * SHARED**0.5 + self._random.gauss(0.0, 1.0) * (1 - SHARED) ** 0.5)
 
     def _next(self, made: Plan) -> int | None:
         after = super()._next(made)
@@ -126,7 +152,7 @@ def roll(
             break
         random = Random(seed * 1000 + number)
         newcomers = coming(random, seen.now_ms, seen.now_ms + min(horizon_ms, NEWCOMERS_MS))
-        way = Roll(Scratch().follow(seen), policy, seen.now_ms, lengths, newcomers, random)
+        way = Roll(Scratch().follow(seen), policy, seen.now_ms, lengths, newcomers, random, (number, rolls))
         starts = way.course.starts
         way.run(seen.now_ms + horizon_ms, STEPS, lambda starts=starts: awaited <= starts.keys())  # type: ignore[misc]
         until_ms = min(until_ms, max(seen.now_ms, way.course.until_ms))

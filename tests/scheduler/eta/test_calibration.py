@@ -18,9 +18,15 @@ def test_without_any_score_rolls_are_told_as_they_are() -> None:
     assert (told.p50_s, told.p90_s, told.scored) == (100.0, 300.0, 0)
 
 
-def test_waits_that_were_twice_as_long_are_told_twice_as_long() -> None:
-    told = Calibration(scored(60, 2.0)).correct(Told(0, 2 * HOUR, 8))
-    assert told.p50_s == pytest.approx(4 * HOUR, rel=0.01)
+def test_of_waits_that_were_four_times_as_long_half_is_believed_for_p50_and_all_for_p90() -> None:
+    told = Calibration(scored(60, 4.0)).correct(Told(0, 2 * HOUR, 8))
+    assert told.p50_s == pytest.approx(4 * HOUR, rel=0.02)
+    assert told.p90_s == pytest.approx(8 * HOUR, rel=0.02)
+
+
+def test_p90_is_not_before_what_the_rolls_told() -> None:
+    told = Calibration(scored(60, 0.25)).correct(Told(0, 2 * HOUR, 8))
+    assert told.p50_s == pytest.approx(HOUR, rel=0.02) and told.p90_s == 2 * HOUR
 
 
 def test_p90_covers_nine_in_ten() -> None:
@@ -34,9 +40,9 @@ def test_those_of_one_hour_share_their_luck_and_set_nothing_right() -> None:
 
 
 def test_gangs_are_set_right_by_gangs() -> None:
-    known = scored(60, 1.0, gpus=1) + scored(60, 3.0, gpus=64)
+    known = scored(60, 1.0, gpus=1) + scored(60, 9.0, gpus=64)
     by = Calibration(known)
-    assert by.correct(Told(0, 2 * HOUR, 64)).p50_s == pytest.approx(6 * HOUR, rel=0.01)
+    assert by.correct(Told(0, 2 * HOUR, 64)).p50_s == pytest.approx(6 * HOUR, rel=0.02)
     assert by.correct(Told(0, 2 * HOUR, 1)).p50_s == pytest.approx(2 * HOUR, rel=0.01)
 
 
