@@ -80,3 +80,5 @@ def settled(page: Page) -> None:
     for waiting in ('[data-live="waiting"]', '#outlook[aria-busy="true"]'):
         page.locator(waiting).wait_for(state="detached")
     page.get_by_text("Looking for output").wait_for(state="hidden")
+    if page.locator("#outlook").count():
+        page.locator("#outlook .verdict").wait_for()
