@@ -11,6 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 import numpy as np
 
@@ -21,10 +22,8 @@ from scheduler.core.types import Phase
 from scheduler.eta import foretelling
 from scheduler.eta.arrivals import Arrivals, Coming
 from scheduler.eta.calibration import Calibration, Scored, Told
-from scheduler.eta.features import matrix, row
 from scheduler.eta.ladder import Ladder
 from scheduler.eta.past import Past, Ran, size_class, told_at_submission, wanted_of
-from scheduler.eta.quantiles import LEVELS
 from scheduler.eta.rolling import HORIZON_MS, roll
 from scheduler.eta.runtimes import RunTimes, TooFew, log_pinball, pinball, train
 from scheduler.sim.log import Line
@@ -119,6 +118,7 @@ def run_times(ran: Sequence[Ran], with_limit: bool, progress: Progress, days: in
     actual: list[float] = []
     told: list[list[float]] = [[], []]
     own: list[list[float]] = [[], []]
+    asked: list[tuple[RunTimes, list[float], float]] = []
     model: RunTimes | None = None
     trained_s, begun = 0.0, ran[0].wanted.submitted_s
     span = max(1.0, ran[-1].wanted.submitted_s - begun)
@@ -131,12 +131,15 @@ def run_times(ran: Sequence[Ran], with_limit: bool, progress: Progress, days: in
         known = owners.quantiles(one.wanted.owner, now_s)
         if model is None or known is None:
             continue
-        logs = model.quantiles(matrix([row(one.wanted, past, model.codes, with_limit)]))[0]
-        most = one.wanted.limit_s if with_limit else float("inf")
+        asked.append((model, model.row(one.wanted, past), one.wanted.limit_s if with_limit else float("inf")))
         actual.append(one.length_s)
-        for place, level in enumerate((0.5, 0.9)):
-            told[place].append(min(most, float(np.expm1(logs[LEVELS.index(level)]))))
+        for place in (0, 1):
             own[place].append(known[place])
+    for version, group in groupby(asked, key=lambda one: one[0]):
+        lines = list(group)
+        for length in version.of_rows([line[1] for line in lines], [line[2] for line in lines]):
+            told[0].append(length.at(0.5))
+            told[1].append(length.at(0.9))
     return _losses(actual, told, own)
 
 
@@ -144,6 +147,8 @@ def _losses(actual: list[float], told: list[list[float]], own: list[list[float]]
     def below(loss: Callable[..., float], place: int, level: float) -> float:
         return 1 - loss(actual, told[place], level) / max(1e-9, loss(actual, own[place], level))
 
+    if not actual:
+        return Losses(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     held = np.asarray(actual)
     return Losses(
         len(actual),
@@ -151,8 +156,8 @@ def _losses(actual: list[float], told: list[list[float]], own: list[list[float]]
         below(pinball, 1, 0.9),
         below(log_pinball, 0, 0.5),
         below(log_pinball, 1, 0.9),
-        float(np.mean(held <= np.asarray(told[0]))) if actual else 0.0,
-        float(np.mean(held <= np.asarray(told[1]))) if actual else 0.0,
+        float(np.mean(held <= np.asarray(told[0]))),
+        float(np.mean(held <= np.asarray(told[1]))),
     )
 
 

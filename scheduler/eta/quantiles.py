@@ -19,7 +19,7 @@ class Length:
 
     def __init__(self, quantiles: Sequence[float], limit_s: float) -> None:
         self.limit_s = limit_s
-        most = log1p(limit_s)
+        most = log1p(min(limit_s, 1e12))
         inner = [min(log1p(max(0.0, one)), most) for one in sorted(quantiles)]
         self._logs = (0.0, *inner, most)
 

@@ -113,10 +113,18 @@ def loss(teller: RunTimes | Ladder, old: Sequence[Ran], new: Sequence[Ran]) -> f
     fresh = {one.wanted.job for one in new if one.ended_s is not None}
     actual: list[float] = []
     told: list[Length] = []
+    rows: list[list[float]] = []
+    limits: list[float] = []
     for one, past in told_at_submission([*old, *new]):
         if one.wanted.job in fresh:
             actual.append(one.length_s)
-            told += teller.lengths([one.wanted], past)
+            if isinstance(teller, Ladder):
+                told += teller.lengths([one.wanted], past)
+            else:
+                rows.append(teller.row(one.wanted, past))
+                limits.append(one.wanted.limit_s)
+    if isinstance(teller, RunTimes):
+        told = teller.of_rows(rows, limits)
     return fmean(log_pinball(actual, [length.at(level) for length in told], level) for level in (0.5, 0.9))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from scheduler.eta.ladder import Ladder
 from scheduler.eta.models import RunTimeModel, StartTold
 from scheduler.eta.published import KEY, Etas, Likely
 from scheduler.eta.refreshing import LOCK, Teller
-from scheduler.eta.runtimes import RunTimes
+from scheduler.eta.runtimes import RunTimes, train
 from scheduler.models import Job, JobEvent
 from scheduler.objects import Objects
 from scheduler.picture import Picture
@@ -199,7 +200,7 @@ def test_coverage_is_counted_and_called_wrong_where_it_is(by_p90: int, off: bool
 
 
 def test_a_version_is_promoted_only_if_it_is_better(objects: Objects, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scheduler.eta.runtimes.ROUNDS", 10)
+    monkeypatch.setattr(versions, "train", partial(train, rounds=5))
     team, by = people()
     now = clock.to_datetime(NOW)
     assert versions.train_version(objects, now) is None, "there is nothing to learn from"
