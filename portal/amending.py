@@ -68,7 +68,7 @@ def _priority(person: Standing, job: Job, priority: int | None) -> list[FieldErr
     if priority != 0 or job.priority == 0 or rights(person, quotas.tree_in_force())[team].p0:
         return []
     remedy = "Ask for P1, or have the right granted to the team in the quota tree."
-    return [FieldError("priority", f"{team} may not submit P0", remedy, "forbidden")]
+    return [FieldError("priority", f"may not be P0 for {team}", remedy, "forbidden")]
 
 
 def _limit(person: Standing, job: Job, phase: Phase, limit_ms: int | None) -> list[FieldError]:

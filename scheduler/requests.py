@@ -154,7 +154,7 @@ def _check_rights(read: dict[str, Any], teams: Mapping[str, TeamRights], errors:
         errors.append(FieldError("team", f"you are not a member of {team}", remedy, "forbidden"))
     elif read["priority"] is Priority.P0 and not teams[team].p0:
         remedy = "Submit as P1, or have the right granted to the team in the quota tree."
-        errors.append(FieldError("priority", f"{team} may not submit P0", remedy, "forbidden"))
+        errors.append(FieldError("priority", f"may not be P0 for {team}", remedy, "forbidden"))
 
 
 def _check_size(

@@ -219,18 +219,18 @@ def _smaller(gpus: int) -> Iterator[int]:
 
 
 def _words(reason: Reason, base: Explanation) -> str:
-    needed, free, where = base.needed, base.free, base.where
+    needed, free, where = base.needed, base.free, f" ({base.where})" if base.where else ""
     return {
         Reason.NEVER_FITS: f"No empty part of the fleet holds {needed} GPUs of this shape.",
-        Reason.NOT_ENOUGH_FREE_GPUS: f"It needs {needed} GPUs in one zone; the most that are free are {free} {where}.",
-        Reason.FRAGMENTED: f"It needs {needed} GPUs; {free} are free {where}, but in pieces that do not fit.",
-        Reason.TOPOLOGY: f"{free} GPUs are free {where}, but not within the domain that it requires.",
-        Reason.NOT_ENOUGH_CPU_OR_MEMORY: f"{free} GPUs are free {where}, without the CPUs, memory or scratch it needs.",
-        Reason.HELD_FOR_LARGER_JOB: f"{free} GPUs are free {where}, and promised to a job that this one would delay.",
+        Reason.NOT_ENOUGH_FREE_GPUS: f"It needs {needed} GPUs in one zone; the most that are free are {free}{where}.",
+        Reason.FRAGMENTED: f"It needs {needed} GPUs; {free} are free{where}, but in pieces that do not fit.",
+        Reason.TOPOLOGY: f"{free} GPUs are free{where}, but not within the domain that it requires.",
+        Reason.NOT_ENOUGH_CPU_OR_MEMORY: f"{free} GPUs are free{where}, without the CPUs, memory or scratch it needs.",
+        Reason.HELD_FOR_LARGER_JOB: f"{free} GPUs are free{where}, and promised to a job that this one would delay.",
         Reason.BEHIND_IN_QUEUE: "Jobs that are to be tried before it are blocked, and nothing may pass them.",
         Reason.WAITING_FOR_PREEMPTION: "Its GPUs are being cleared: the jobs on them are saving their work.",
-        Reason.MAINTENANCE: f"{free} GPUs are free {where}, on hosts that go into maintenance before it would end.",
-        Reason.RESERVED: f"{free} GPUs are free {where}, and booked by another team from before it would end.",
-        Reason.SPOT_NOT_ALLOWED: f"{free} GPUs are free {where}, on spot hosts that it may not use.",
+        Reason.MAINTENANCE: f"{free} GPUs are free{where}, on hosts that go into maintenance before it would end.",
+        Reason.RESERVED: f"{free} GPUs are free{where}, and booked by another team from before it would end.",
+        Reason.SPOT_NOT_ALLOWED: f"{free} GPUs are free{where}, on spot hosts that it may not use.",
         Reason.SCHEDULER_DEGRADED: "The scheduler is not working normally, so nothing is started.",
     }.get(reason, f"It waits: {reason.value}.")

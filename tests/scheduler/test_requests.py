@@ -176,7 +176,7 @@ def test_everything_wrong_is_told_at_once() -> None:
     ("changes", "field", "code", "word"),
     [
         pytest.param({"team": "closed"}, "team", "forbidden", "not a member", id="a team of others"),
-        pytest.param({"priority": "P0"}, "priority", "forbidden", "may not submit P0", id="P0 without the right"),
+        pytest.param({"priority": "P0"}, "priority", "forbidden", "may not be P0 for", id="P0 without the right"),
         pytest.param(
             {"resources__gpu_count": 3521}, "resources.gpu_count", "NEVER_FITS", "3520", id="more than a zone holds"
         ),

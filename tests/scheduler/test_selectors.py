@@ -210,7 +210,7 @@ def test_why_tells_the_numbers_as_they_are_now(show: Show) -> None:
     picture = show(node("n1"), node("n2"), job("j1", JobDecision(reason=Reason.NOT_ENOUGH_FREE_GPUS), gpus=64))
     found = selectors.why(picture, Policy(), "j1", NOW)
     assert found is not None
-    assert found.words.startswith("It needs 64 GPUs in one zone; the most that are free are 16 H100 in az1.")
+    assert found.words.startswith("It needs 64 GPUs in one zone; the most that are free are 16 (H100 in az1).")
     assert [(change.field, change.value) for change in found.changes] == [("gpu_count", 16)]
 
 

@@ -28,7 +28,7 @@ def test_its_owner_changes_it(ada: Client, make_job: Make) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        pytest.param({"priority": "P0"}, "vision may not submit P0. Ask for P1", id="a right is missing"),
+        pytest.param({"priority": "P0"}, "may not be P0 for vision. Ask for P1", id="a right is missing"),
         pytest.param({"max_runtime_hours": "soon"}, "Must be a number", id="no number"),
         pytest.param({"max_runtime_hours": "-1"}, "outside 0.01", id="no time"),
         pytest.param({"name": ""}, "Fill this in.", id="no name"),

@@ -87,7 +87,7 @@ def test_the_same_page_sent_with_other_values_makes_nothing_and_says_so(ada: Cli
         pytest.param({"gpu_count": "64"}, "gpu_count", "64 GPUs never fit", id="more than a zone holds"),
         pytest.param({"array_throttle": "2"}, "array_count", "Is missing", id="a throttle of no array"),
         pytest.param({"topology_wait_minutes": "soon"}, "topology_wait_minutes", "Must be a number", id="patience"),
-        pytest.param({"priority": "P0"}, "priority", "vision may not submit P0", id="P0 without the right"),
+        pytest.param({"priority": "P0"}, "priority", "May not be P0 for", id="P0 without the right"),
         pytest.param({"command": "python 'half"}, "command", "Cannot be split into words", id="open quotation"),
         pytest.param({"env": "A=1\nB"}, "env", "Line 2 has no", id="env without ="),
         pytest.param({"env": "A=1\nA=2"}, "env", "Line 2 sets A again", id="env twice"),
