@@ -175,7 +175,9 @@ class Allocation:
         return group.shape, group.priority, self._within_floor(group)
 
     def _within_floor(self, group: Group) -> bool:
-        """Whether the group's team would not hold more than its floor with one more of its jobs."""
+        """Whether floors count, and the group's team would not hold more than its own with one more of its jobs."""
+        if not self.draft.policy.shares:
+            return False
         leaf, shape = self.snapshot.quota.leaf(group.team), group.shape
         return leaf.held.get(shape.gpu_type, 0) + shape.gpus <= leaf.node.floor.get(shape.gpu_type, 0)
 
