@@ -1,6 +1,6 @@
 # `make run` is the whole system on this machine, `make test` its tests. Everything else is for those who work on it.
 
-# The system's own interpreter first: Debian's is built with profiles, one compiled at home often a third slower.
+# The system's own interpreter first: Debian's is built with profiles; on one that was not a simulation took a sixth longer.
 PYTHON ?= $(shell for each in /usr/bin/python3 python3; do \
   $$each -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$each && exit; \
   done; echo python3)

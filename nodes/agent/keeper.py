@@ -159,6 +159,7 @@ class Keeper:
             self._save()
         elif heard == END:
             self._asked = self._asked or "agent"
+            self._unheard_s = 0.0  # what was not saved by now is not saved any more
             self._end()
         elif heard == KILL:
             self._kill("agent")
@@ -251,7 +252,7 @@ class Keeper:
             if group:
                 _end_group(group)
             for pid in _children(os.getpid()):
-                _end(pid)
+                _signal(pid, signal.SIGKILL)
             time.sleep(PATIENCE_S)
         if group:
             os.rmdir(group)  # noqa: PTH106
@@ -265,19 +266,11 @@ def _end_group(group: str) -> None:
         return  # a kernel before 5.14: the children are killed one by one
 
 
-def _end(pid: int) -> None:
-    """Kill a child: nobody else reaps it, so the pid is still its."""
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except OSError:
-        return  # another user's by now: it counts as living until it ends
-
-
 def _signal(pid: int, number: int) -> None:
     try:
         os.kill(pid, number)
-    except ProcessLookupError:
-        return  # it has ended between the two looks
+    except OSError:
+        return  # it has ended between the two looks, or is another user's by now: it counts as living until it ends
 
 
 def _listening(pid: int, number: int) -> list[int]:

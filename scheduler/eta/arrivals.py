@@ -47,8 +47,10 @@ class Arrivals:
         answer: list[Coming] = []
         for hour in range(from_ms // HOUR_MS, -(-to_ms // HOUR_MS)):
             like = self._like(hour, random)
-            for one in self._hours.get(like, ()) if like is not None else ():
-                at_ms = one.spec.submitted_ms + (hour - like) * HOUR_MS  # type: ignore[operator]
+            if like is None:
+                continue
+            for one in self._hours.get(like, ()):
+                at_ms = one.spec.submitted_ms + (hour - like) * HOUR_MS
                 if from_ms < at_ms <= to_ms:
                     answer.append(_renamed(one, len(answer), at_ms))
         return sorted(answer, key=lambda one: one.spec.submitted_ms)

@@ -102,7 +102,7 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Calibrated:
-    """How well starts were told since ``since``. ``curve`` are (nominal, observed) shares; ``days`` runs by day."""
+    """How well starts were told since ``since``: all, and by team, size and day."""
 
     since: datetime
     whole: Score | None
