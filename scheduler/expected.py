@@ -5,28 +5,21 @@ Nothing depends on it. While it is missing, or Redis is, starts are unknown.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from threading import Lock
-
-import redis
-import structlog
 
 from scheduler import connections
 from scheduler.core.forecast import forecast
 from scheduler.core.scratch import records
 from scheduler.core.types import Policy
 from scheduler.picture import Picture
-
-log = structlog.get_logger(__name__)
+from scheduler.published import Published
 
 KEY = "gangway:forecast"
 LOCK = "gangway:forecasting"
 KEPT_S = 60
 """A forecast that was not made anew for so long is none any more."""
 COST_MS = 5000
-READ_AGAIN_MS = 1000
 SOON_MS = 15_000
 """A start that is expected within this time is told as one at any moment."""
 
@@ -62,34 +55,15 @@ def refresh(picture: Picture, policy: Policy, now_ms: int, ticking_ms: Callable[
         ends = ticking_ms() + COST_MS
         made = forecast(seen, policy, go_on=lambda: ticking_ms() < ends)
         found = Expected(revision, made.made_ms, made.until_ms, made.starts)
-        cache.set(KEY, json.dumps([revision, made.made_ms, made.until_ms, made.starts]), ex=KEPT_S)
+        PUBLISHED.put([revision, made.made_ms, made.until_ms, made.starts], KEPT_S)
         return found
     finally:
         cache.delete(LOCK)
 
 
-_read: tuple[int, Expected] = (-READ_AGAIN_MS, Expected())
-_lock = Lock()
-
-
 def expected(ticking_ms: Callable[[], int]) -> Expected:
-    """The forecast as it is published, read at most once a second by a process; an empty one where there is none."""
-    global _read
-    with _lock:
-        at, known = _read
-        if ticking_ms() - at >= READ_AGAIN_MS:
-            known = _fetch()
-            _read = (ticking_ms(), known)
-        return known
+    """The forecast as it is published; an empty one where there is none."""
+    return PUBLISHED.get(ticking_ms)
 
 
-def _fetch() -> Expected:
-    try:
-        raw = connections.cache().get(KEY)
-    except redis.RedisError as error:
-        log.warning("no forecast can be read", error=str(error))
-        return Expected()
-    if raw is None:
-        return Expected()
-    revision, made_ms, until_ms, starts = json.loads(raw)  # type: ignore[arg-type]
-    return Expected(revision, made_ms, until_ms, starts)
+PUBLISHED = Published(KEY, lambda raw: Expected(*raw), Expected())

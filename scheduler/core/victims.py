@@ -14,18 +14,13 @@ from scheduler.core.cheapest import SMALL, Cheapest
 from scheduler.core.job import Job
 from scheduler.core.layout import Bar
 from scheduler.core.limits import Asker, Limits
+from scheduler.core.prices import CLASS_BITS, price
 from scheduler.core.rooms import Room, Rooms, Rules, joined, least_on, ways_on
 from scheduler.core.snapshot import Snapshot
-from scheduler.core.spent import RESTART_MS
 from scheduler.core.tally import Need, Tally
 from scheduler.core.topology import Node, Rack, Zone, bits
 from scheduler.core.types import Hint, NvLink
 from scheduler.core.waiting import Shape
-
-CLASS_BITS = 64
-"""A class's price is above every price in GPU-milliseconds of the classes below it by so many bits."""
-
-LEAST_IMPORTANT = 3
 
 ON_ONE_NODE, IN_ONE_RACK, IN_THE_ZONE = 0, 1, 2
 """Domains, the tightest first."""
@@ -35,17 +30,6 @@ TRIES = 16
 
 MayStop = Callable[[Job, Sequence[Job]], bool]
 """Whether a job may be a victim beside those chosen already."""
-
-
-def price(job: Job, now_ms: int) -> int:
-    """What stopping the job costs, in GPU-milliseconds, its class counted in."""
-    decision = job.decision
-    since = decision.started_ms if decision.started_ms is not None else now_ms
-    if job.spec.checkpoint is not None:
-        since = max(since, decision.saved_at_ms)
-    work = job.spec.gpus * (max(0, now_ms - since) + RESTART_MS)
-    rank = max(0, LEAST_IMPORTANT - job.priority)
-    return work + (job.spec.gpus << (CLASS_BITS * rank) if rank else 0)
 
 
 @dataclass(slots=True)
@@ -176,7 +160,7 @@ class Search:
         carried = self._carried(victims, parts, [room]) if self._may_all(victims, []) else None
         if carried is None:
             return None
-        found = Eviction(carried, parts, sum(map(self._price, carried)), zone.gpu_type)
+        found = self._eviction(carried, parts, zone)
         return found if self._accepts(found) else None
 
     def _another_way(self, room: Room, zone: Zone) -> Eviction | None:
@@ -302,7 +286,7 @@ class Search:
             gone = {job.id: job for job in victims}
             tally = Tally(need, [(room.node, self._carries(room, gone)) for room in rooms])
             parts = tally.parts(rooms[rest_in].node.name if rest_in is not None else None)
-            seated = Eviction(victims, parts, sum(map(self._price, victims)), zone.gpu_type)
+            seated = self._eviction(victims, parts, zone)
             return seated if self._accepts(seated) else None
 
         return Cheapest(rooms, need, self._rules(), None if found is None else found.cost, seat).find() or found
@@ -324,7 +308,10 @@ class Search:
         carried = self._carried(victims, parts, rooms)
         if carried is None:
             return None
-        return Eviction(carried, parts, sum(map(self._price, carried)), zone.gpu_type)
+        return self._eviction(carried, parts, zone)
+
+    def _eviction(self, victims: list[Job], parts: list[tuple[Node, int]], zone: Zone) -> Eviction:
+        return Eviction(victims, parts, sum(map(self._price, victims)), zone.gpu_type)
 
     def _rules(self) -> Rules:
         return Rules(self._price, self._may_all, self._carries)

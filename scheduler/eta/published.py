@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from threading import Lock
+from typing import Any
 
-import redis
-import structlog
-
-from scheduler import connections
 from scheduler.core.snapshot import Snapshot
 from scheduler.core.types import JobSpec, Phase
 from scheduler.eta.past import size_class
-
-log = structlog.get_logger(__name__)
+from scheduler.published import Published
 
 KEY = "gangway:etas"
 KEPT_S = 180
-READ_AGAIN_MS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,31 +57,17 @@ def alike(snapshot: Snapshot, known: Etas, spec: JobSpec, now_ms: int) -> Likely
 def publish(etas: Etas) -> None:
     """Raises redis.RedisError."""
     jobs = {job: [one.p50_ms, one.p90_ms, one.basis, one.why] for job, one in etas.jobs.items()}
-    connections.cache().set(KEY, json.dumps([etas.made_ms, jobs]), ex=KEPT_S)
-
-
-_read: tuple[int, Etas] = (-READ_AGAIN_MS, Etas())
-_lock = Lock()
+    PUBLISHED.put([etas.made_ms, jobs], KEPT_S)
 
 
 def etas(ticking_ms: Callable[[], int]) -> Etas:
-    """What is published, read at most once a second by a process; nothing where there is nothing."""
-    global _read
-    with _lock:
-        at, known = _read
-        if ticking_ms() - at >= READ_AGAIN_MS:
-            known = _fetch()
-            _read = (ticking_ms(), known)
-        return known
+    """What is published; nothing where there is nothing."""
+    return PUBLISHED.get(ticking_ms)
 
 
-def _fetch() -> Etas:
-    try:
-        raw = connections.cache().get(KEY)
-    except redis.RedisError as error:
-        log.warning("no starts can be read", error=str(error))
-        return Etas()
-    if raw is None:
-        return Etas()
-    made_ms, jobs = json.loads(raw)  # type: ignore[arg-type]
+def _etas(raw: Any) -> Etas:
+    made_ms, jobs = raw
     return Etas(made_ms, {job: Likely(*fields) for job, fields in jobs.items()})
+
+
+PUBLISHED = Published(KEY, _etas, Etas())

@@ -12,6 +12,7 @@ from scheduler import connections, expected
 from scheduler.core.types import JobDecision, JobIntent, JobSpec, NodeIntent, Phase, Policy, Slice
 from scheduler.expected import KEY, LOCK, Expected
 from scheduler.picture import Picture
+from scheduler.published import READ_AGAIN_MS
 from scheduler.store import codec, keys
 from scheduler.store.base import Put
 from scheduler.store.memory import MemoryStore
@@ -20,10 +21,10 @@ NOW, HOUR = 1_767_225_600_000, 3_600_000
 
 
 @pytest.fixture
-def cache(redis_url: str, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[redis.Redis]:
+def cache(redis_url: str, settings: Any) -> Iterator[redis.Redis]:
     settings.REDIS_URL = redis_url
     connections.close()
-    monkeypatch.setattr(expected, "_read", (-10_000, Expected()))
+    expected.PUBLISHED.forget()
     found = connections.cache()
     found.delete(KEY, LOCK)
     yield found
@@ -81,7 +82,7 @@ def test_without_redis_starts_are_unknown(monkeypatch: pytest.MonkeyPatch) -> No
     def away() -> redis.Redis:
         raise redis.ConnectionError("away")
 
-    monkeypatch.setattr(expected, "_read", (-10_000, Expected()))
+    expected.PUBLISHED.forget()
     monkeypatch.setattr(connections, "cache", away)
     assert expected.expected(lambda: 0) == Expected()
 
@@ -89,5 +90,5 @@ def test_without_redis_starts_are_unknown(monkeypatch: pytest.MonkeyPatch) -> No
 def test_it_is_read_again_after_a_second(cache: redis.Redis, picture: Picture) -> None:
     assert not expected.expected(lambda: 0).starts
     expected.refresh(picture, Policy(), NOW, lambda: 0)
-    assert not expected.expected(lambda: expected.READ_AGAIN_MS - 1).starts
-    assert expected.expected(lambda: expected.READ_AGAIN_MS).starts
+    assert not expected.expected(lambda: READ_AGAIN_MS - 1).starts
+    assert expected.expected(lambda: READ_AGAIN_MS).starts

@@ -35,10 +35,10 @@ NOW, HOUR = 1_767_225_600_000, 3_600_000
 
 
 @pytest.fixture
-def cache(redis_url: str, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[redis.Redis]:
+def cache(redis_url: str, settings: Any) -> Iterator[redis.Redis]:
     settings.REDIS_URL = redis_url
     connections.close()
-    monkeypatch.setattr(published, "_read", (-10_000, Etas()))
+    published.PUBLISHED.forget()
     found = connections.cache()
     found.delete(KEY, LOCK)
     yield found
