@@ -178,8 +178,7 @@ class Allocation:
         """Whether floors count, and the group's team would not hold more than its own with one more of its jobs."""
         if not self.draft.policy.shares:
             return False
-        leaf, shape = self.snapshot.quota.leaf(group.team), group.shape
-        return leaf.held.get(shape.gpu_type, 0) + shape.gpus <= leaf.node.floor.get(shape.gpu_type, 0)
+        return self.snapshot.quota.leaf(group.team).within_floor(group.shape.gpu_type, group.shape.gpus)
 
     def _find(self, group: Group, job: Job, left: int, allowed: list[str]) -> Placement | None:
         own = self.holds.of(job.id)

@@ -96,8 +96,7 @@ class Claims:
         leaf = self._snapshot.quota.leaf(job.spec.team)
         if leaf.closed or not self._within(leaf, job.spec.gpus):
             return False
-        below_floor = self.use.get(leaf, 0) + job.spec.gpus <= leaf.node.floor.get(self.gpu_type, 0)
-        return below_floor or patient(self._draft, job)
+        return self._below_floor(leaf, job.spec.gpus) or patient(self._draft, job)
 
     def _within(self, branch: Branch, gpus: int) -> bool:
         right = self.most.get(branch, 0)

@@ -83,9 +83,7 @@ class Evictions:
         """From when on the group may ask: at once for P0 and where another job is at its head, soon below a floor."""
         if not every or group.priority == 0 or group.asked_for != group.jobs[0]:
             return 0
-        gpu_type = group.shape.gpu_type
-        leaf = self._snapshot.quota.leaf(group.team)
-        if leaf.held.get(gpu_type, 0) + group.shape.gpus <= leaf.node.floor.get(gpu_type, 0):
+        if self._snapshot.quota.leaf(group.team).within_floor(group.shape.gpu_type, group.shape.gpus):
             every = min(every, BELOW_FLOOR_EVERY_MS)
         return (group.asked_ms // every + 1) * every  # together with the others: what they look up is the same
 
@@ -101,8 +99,7 @@ class Evictions:
         """A quick no: what of its own is being stopped does not count; what is promised to it is left open."""
         gpu_type = group.shape.gpu_type
         leaf = self._snapshot.quota.leaf(group.team)
-        held = leaf.held.get(gpu_type, 0) - self._coming.get((leaf, gpu_type), 0)
-        return held + group.shape.gpus <= leaf.node.floor.get(gpu_type, 0)
+        return leaf.within_floor(gpu_type, group.shape.gpus - self._coming.get((leaf, gpu_type), 0))
 
     def _outranking(self, groups: list[Group]) -> list[Group]:
         """Those whose class may take the place of something that runs."""

@@ -54,6 +54,10 @@ class Branch:
         if parent is not None:
             parent.children.append(self)
 
+    def within_floor(self, gpu_type: str, more: int) -> bool:
+        """Whether the node would hold no more than its floor with so many GPUs more."""
+        return self.held.get(gpu_type, 0) + more <= self.node.floor.get(gpu_type, 0)
+
     def below(self) -> Iterator[Branch]:
         """This branch and all beneath it."""
         yield self
